@@ -1,0 +1,1 @@
+"""The agent program: python -m agent --goal K."""

@@ -1,0 +1,1 @@
+"""Personalized federated reinforcement learning: the mathematics, and the plumbing programs share."""

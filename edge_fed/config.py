@@ -1,0 +1,176 @@
+"""The settings of a run as frozen records. The defaults are the few-shot experiment of the paper (E5).
+
+One authority: the server holds a `RunConfig`, agents receive it in WELCOME. What an agent may change for
+itself are the fields of `Overrides`, nothing else. Symbols of the paper stand beside each field.
+Bounds that need only the field itself are given here; everything that needs two fields or a table is
+checked in `edge_fed.validation`.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=1, le=10_000_000)]
+CountOrNone = Annotated[int, Meta(ge=0, le=10_000_000)]
+Seconds = Annotated[float, Meta(gt=0, le=1e7)]
+Goals = str | tuple[int, ...]
+"""Goals as a list ``[0, 1, 4]`` or as a string of ranges ``"0-2,4"``."""
+
+Curvature = Literal["naive", "causal"]
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Parent of all settings: frozen, and an unknown key is an error."""
+
+
+class EnvironmentConfig(Settings, frozen=True, kw_only=True):
+    """Which family of tasks; one goal of it is one agent's MDP."""
+
+    family: str = "navigation"
+    horizon: Annotated[int, Meta(ge=1, le=100_000)] = 20  # H transitions, H+1 actions
+    discount: Annotated[float, Meta(ge=0, le=1)] = 0.9  # gamma
+    args: dict[str, Any] = {}  # of the family; an agent may override them
+
+
+class PolicyConfig(Settings, frozen=True, kw_only=True):
+    """Which policy, shared by all agents."""
+
+    name: str = "mlp"
+    args: dict[str, Any] = {}
+
+
+class Algorithm(Settings, frozen=True, kw_only=True):
+    """Per-FedAvg-PG and its variants."""
+
+    variant: Literal["exact", "first_order", "fedavg_pg"] = "first_order"
+    rounds: CountOrNone = 150  # K
+    local_steps: Count = 5  # tau
+    inner_step_size: Annotated[float, Meta(ge=0, le=1e6)] = 1.0  # alpha
+    outer_step_size: Annotated[float, Meta(ge=0, le=1e6)] = 0.2  # beta
+    inner_batch: Count = 10  # m_in
+    hessian_batch: CountOrNone = 10  # m_h; first_order accepts and does not use it
+    outer_batch: Count = 10  # m_out
+    curvature: Curvature = "naive"  # of `exact`
+    guard: Annotated[float, Meta(gt=0, le=1e6)] | Literal["off"] = "off"  # kappa
+    baseline: Literal["none", "loo", "value"] = "none"  # in training
+    adapt_baseline: Literal["none", "loo"] = "none"  # in adaptation at evaluation and onboarding
+    adapt_steps: Count = 1
+    participation: Annotated[float, Meta(gt=0, le=1)] = 1.0  # r
+    aggregation: str = "uniform"
+
+
+class Federation(Settings, frozen=True, kw_only=True):
+    """Who is waited for, and how long. All times in seconds."""
+
+    quorum: Count | None = None  # READY agents needed to start; None: all planned
+    min_updates: Count | None = None  # updates that make a round valid; None: half of the cohort
+    join_deadline_s: Seconds = 300.0  # restarts with each new READY
+    round_deadline_s: Seconds = 60.0  # hard, from the round's opening
+    heartbeat_s: Seconds = 1.0
+    lease_s: Seconds = 5.0  # silence after which an agent is lost
+    durability: Literal["process", "power"] = "process"  # fsync once a second | each round
+    evaluate_every: CountOrNone = 0  # rounds between evaluations; 0: before round 1 and after round K
+    keep_checkpoints: CountOrNone = 0  # newest checkpoints kept; 0: all
+
+
+class Overrides(Settings, frozen=True, kw_only=True):
+    """What one agent may change for itself. Unset (None, empty) means: as the run says."""
+
+    args: dict[str, Any] = {}  # environment arguments, over [environment] args
+    inner_batch: Count | None = None
+    hessian_batch: CountOrNone | None = None
+    outer_batch: Count | None = None
+    curvature: Curvature | None = None
+    compute_delay_s: Annotated[float, Meta(ge=0, le=1e4)] | None = (
+        None  # slower device: added to each local step
+    )
+    link: dict[str, float] | None = None  # emulated link, see protocol.link.LinkProfile
+
+
+class Agents(Overrides, frozen=True, kw_only=True):
+    """One ``[[agents]]`` table: goals, and the overrides that they share."""
+
+    goals: Goals
+
+
+class Onboarding(Settings, frozen=True, kw_only=True):
+    """How agents that never trained are measured after round K (and the baselines beside them)."""
+
+    goals: Goals = ()  # announced onboarders: the server waits for their reports
+    m_adapt: tuple[CountOrNone, ...] = (
+        0,
+        20,
+        50,
+        100,
+        200,
+        500,
+    )  # trajectories of the one step; 0: zero-shot
+    adapt_episodes: Count = 256  # adaptation pool in evaluations during training
+    eval_episodes: Count = 512  # scoring episodes per row
+    scratch: tuple[Count, ...] = (20, 100, 500)  # from-scratch budgets in trajectories; empty: none
+    scratch_batch: Count = 20
+    scratch_step_size: Annotated[float, Meta(gt=0, le=1e6)] = 0.2
+    random: bool = True  # also score the untrained policy
+    step_size: Annotated[float, Meta(ge=0, le=1e6)] | None = None  # None: the run's inner_step_size
+
+
+class RunConfig(Settings, frozen=True, kw_only=True):
+    """Everything a server needs to know; `python -m server --config FILE` reads these keys."""
+
+    name: str = "few-shot"
+    description: str = ""
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    environment: EnvironmentConfig = EnvironmentConfig()
+    policy: PolicyConfig = PolicyConfig()
+    algorithm: Algorithm = Algorithm()
+    federation: Federation = Federation()
+    agents: tuple[Agents, ...] = (Agents(goals="0-5"),)
+    onboarding: Onboarding = Onboarding(goals="6-8")
+
+
+def parse_goals(goals: Goals) -> tuple[int, ...]:
+    """Turns ``"0-2,4"`` or ``[0, 1, 2, 4]`` into ascending goal numbers.
+
+    Raises:
+        ValueError: The text is no list of ranges, or a goal is named twice or negative.
+    """
+    found: list[int] = []
+    for part in goals.replace(" ", "").split(",") if isinstance(goals, str) else goals:
+        low, dash, high = str(part).partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()):
+            raise ValueError(f'{part!r} is no goal or range of goals; write e.g. "0-5" or [0, 1, 4]')
+        span = range(int(low), int(high or low) + 1)
+        if not span or len(span) > 1_000_000:
+            raise ValueError(f"{part!r} is an empty or absurd range")
+        found.extend(span)
+    if len(set(found)) != len(found):
+        raise ValueError("a goal is named twice")
+    return tuple(sorted(found))
+
+
+def overrides_by_goal(config: RunConfig) -> dict[int, Overrides]:
+    """The planned agents: goal -> what its ``[[agents]]`` table overrides, in ascending goal."""
+    fields = Overrides.__struct_fields__
+    planned: dict[int, Overrides] = {}
+    for table in config.agents:
+        override = Overrides(**{name: getattr(table, name) for name in fields})
+        planned.update((goal, override) for goal in parse_goals(table.goals))
+    return dict(sorted(planned.items()))
+
+
+def merge(first: Overrides, second: Overrides) -> Overrides:
+    """The overrides of ``second`` over those of ``first``; environment args are merged key by key."""
+    changed = {
+        name: getattr(second, name)
+        for name in Overrides.__struct_fields__
+        if name != "args" and getattr(second, name) is not None
+    }
+    return msgspec.structs.replace(first, args={**first.args, **second.args}, **changed)
+
+
+def effective_algorithm(algorithm: Algorithm, overrides: Overrides) -> Algorithm:
+    """The settings one agent works with: the run's, with its batch sizes and curvature estimator."""
+    names = ("inner_batch", "hessian_batch", "outer_batch", "curvature")
+    changed = {name: getattr(overrides, name) for name in names if getattr(overrides, name) is not None}
+    return msgspec.structs.replace(algorithm, **changed)

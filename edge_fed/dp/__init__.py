@@ -1,0 +1,1 @@
+"""Dynamic programming: values, gradients and Hessians of finite MDPs, the oracle of the tests."""

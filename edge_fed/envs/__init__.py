@@ -1,0 +1,1 @@
+"""Environments: one file per family, one interface, one table of families."""

@@ -1,0 +1,72 @@
+"""The interface of environments. Arrays are time-major: ``[H+1, m, ...]`` over steps and trajectories.
+
+Conventions that decide the numbers (science.md A1, A2): a trajectory has H+1 actions and H+1 rewards;
+the reward belongs to the state BEFORE the action, the first state included; goals do not end it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+from numpy.random import Generator
+
+from edge_fed.params import B1, F8, I8
+from edge_fed.spaces import Spaces, States
+
+
+class Environment(Protocol):
+    """One goal's MDP, vectorised over trajectories. Stateless: it owns no generator."""
+
+    horizon: int
+    discount: float
+    spaces: Spaces
+
+    def start(self, rng: Generator, m: int) -> States:
+        """Draws m start states, ``[m, *observation_shape]``."""
+        ...
+
+    def step(self, states: States, actions: I8, out: States) -> None:
+        """Writes the successors of ``states`` ``[m, *s]`` under ``actions`` ``[m]`` into ``out``."""
+        ...
+
+    def rewards(self, states: States, actions: I8) -> F8:
+        """Undiscounted rewards ``[H+1, m]`` of whole trajectories ``[H+1, m, *s]``."""
+        ...
+
+    def success(self, states: States) -> B1:
+        """Which trajectories ``[H+1, m, *s]`` reached the goal at any step, ``[m]``."""
+        ...
+
+
+class TabularModel(msgspec.Struct, frozen=True):
+    """A finite MDP as arrays; all that `edge_fed.dp` needs."""
+
+    transition: F8  # [S, A, S]
+    reward: F8  # [S, A], of the state before the action
+    start: F8  # [S]
+    discount: float
+    horizon: int
+
+
+class Family(Protocol):
+    """A set of tasks with shared structure. Goals 0..num_train-1 are for training, held-out ones follow."""
+
+    name: str
+    num_train: int
+    num_held_out: int
+
+    def make(self, goal: int, args: dict[str, Any] | None = None) -> Environment:
+        """Builds one goal's environment; ``args`` override the family's for this one agent.
+
+        Raises:
+            UnknownGoal: The message names the valid range.
+        """
+        ...
+
+    def model(self, goal: int, args: dict[str, Any] | None = None) -> TabularModel | None:
+        """The goal's arrays if the family is finite, else None."""
+        ...
+
+
+MakeFamily = Callable[[int, float, dict[str, Any]], Family]
+"""(horizon, discount, args) -> family; raises ValueError or TypeError on wrong args."""

@@ -1,0 +1,1 @@
+"""Per-FedAvg-PG: local update, cohort, aggregation, round records, and the plain loop."""

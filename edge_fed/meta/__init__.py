@@ -1,0 +1,1 @@
+"""Meta-gradients: adaptation, policy gradient, curvature, and the variants built of them."""

@@ -1,0 +1,36 @@
+"""The flat parameter vector: float64, shape ``[d]``, everywhere between policy and wire."""
+
+import hashlib
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+F8 = NDArray[np.float64]
+I8 = NDArray[np.int64]
+B1 = NDArray[np.bool_]
+
+
+def little_endian(vector: F8) -> F8:
+    """Returns the vector as contiguous little-endian float64 (no copy where it already is)."""
+    return np.ascontiguousarray(vector, dtype="<f8")
+
+
+def params_sha256(params: F8) -> str:
+    """Lower-hex SHA-256 of the little-endian float64 bytes: the identity of a round's result."""
+    return hashlib.sha256(little_endian(params).data).hexdigest()
+
+
+def crc32(vector: F8) -> int:
+    """CRC-32 of the little-endian float64 bytes: names a version or an update, proves no secret."""
+    return zlib.crc32(little_endian(vector).data)
+
+
+def schema_sha256(dimension: int, policy: str) -> str:
+    """Identity of the parameter layout: two programs that differ in it must not average.
+
+    Args:
+        dimension: Number of parameters d.
+        policy: The policy's canonical description, e.g. ``mlp 2-32-8 tanh softmax``.
+    """
+    return hashlib.sha256(f"float64[{dimension}] {policy}".encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Policies: one file per policy, one interface, one table of names."""

@@ -1,0 +1,39 @@
+"""Files that are whole or absent: write aside, flush as asked, rename."""
+
+import os
+from pathlib import Path
+
+
+def write_atomic(path: Path, data: bytes, *, sync: bool) -> None:
+    """Writes ``data`` to ``path`` so that a reader sees the old file or the new one, never a part.
+
+    Args:
+        path: Final name; its folder must exist.
+        data: Whole content.
+        sync: Also force it to the disk (power failure); the folder entry needs `sync_folder`.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        write_all(descriptor, data)
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(aside, path)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Writes every byte: one write call may take fewer (at most 2 GiB on Linux)."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Forces a folder's entries (renames) to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

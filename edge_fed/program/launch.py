@@ -1,0 +1,40 @@
+"""What every entry point does before anything else. Imports nothing heavy: NumPy must not be loaded yet."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+PACKAGES = ("edge_fed", "protocol", "server", "agent", "scenarios")
+
+
+def pin_threads() -> None:
+    """Sets BLAS to one thread: its bits depend on the thread count, and agents share the cores.
+
+    Must run before NumPy is imported. A value that the user set stands; the numerics fingerprint tells.
+    """
+    for variable in THREAD_VARIABLES:
+        os.environ.setdefault(variable, "1")
+
+
+def refuse_foreign_packages() -> None:
+    """Exits with one line if another package of one of our names comes first on the path."""
+    home = Path(__file__).resolve().parents[2]
+    for name in PACKAGES:
+        found = importlib.util.find_spec(name)
+        origin = Path(found.origin).resolve() if found and found.origin else None
+        if origin is None or home not in origin.parents:
+            where = origin or "nowhere"
+            print(
+                f"error: the package {name!r} of edge_fed is hidden by {where}; "
+                "run from another folder, or start Python with -P",
+                file=sys.stderr,
+            )
+            raise SystemExit(2)
+
+
+def prepare() -> None:
+    """Both of the above, for ``__main__`` files."""
+    pin_threads()
+    refuse_foreign_packages()

@@ -1,0 +1,50 @@
+"""Log set-up shared by the programs: structlog on stderr, one readable line or one JSON object per event."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import structlog
+
+Format = Literal["text", "json"]
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure(
+    form: Format = "text", level: str = "info", stream: TextIO | None = None, **context: Any
+) -> structlog.typing.FilteringBoundLogger:
+    """Configures structlog for this process and returns its logger.
+
+    Args:
+        form: ``text`` for people, ``json`` for machines.
+        level: One of `LEVELS`.
+        stream: Where lines go; default stderr, so that stdout stays for results.
+        **context: Bound to every line, e.g. ``program="agent", agent=3``.
+    """
+    out = stream or sys.stderr
+    render: Any = structlog.processors.JSONRenderer() if form == "json" else _text(out.isatty())
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso" if form == "json" else "%H:%M:%S"),
+            structlog.processors.format_exc_info,
+            render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=out),
+        cache_logger_on_first_use=False,
+    )
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(**context)
+    return logger
+
+
+def to_file(path: Path, form: Format, level: str, **context: Any) -> structlog.typing.FilteringBoundLogger:
+    """The same, appending to a file: for programs that a runner starts."""
+    return configure(form, level, path.open("a", buffering=1, encoding="utf8"), **context)
+
+
+def _text(colors: bool) -> Any:
+    return structlog.dev.ConsoleRenderer(
+        colors=colors, exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+    )

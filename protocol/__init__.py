@@ -1,0 +1,1 @@
+"""The wire: versioned msgpack parameter frames over ZeroMQ. The specification is protocol/README.md."""

@@ -1,0 +1,46 @@
+"""Every number that the wire bounds, with its reason. Sent to agents in WELCOME where they must know it."""
+
+import msgspec
+
+MAGIC = b"EFED"
+MAJOR = 1  # peers of another major are refused
+MINOR = 0  # both sides use the lower one
+
+PREAMBLE_BYTES = 8  # magic 4 | major u8 | minor u8 | flags u16
+MAX_HEADER_BYTES = 64 * 1024  # checked before unpacking: a decoder's memory grows with its input
+MAX_HEADER_DEPTH = 16
+MAX_TENSORS = 64
+MAX_NAME_BYTES = 128
+MAX_INTEGER = 2**63 - 1
+CHUNK_BYTES = 1024 * 1024  # a ZMTP heartbeat is answered between frames only, so frames stay small
+MAX_TENSOR_BYTES = 1024 * 1024 * 1024
+FRAME_SLACK_BYTES = 64 * 1024
+HIGH_WATER_MARK = 8  # whole messages; credit is one each way, so a full pipe is a lagging peer
+MALFORMED_LIMIT = 10  # malformed messages in a row that end a session
+DTYPES = ("<f8", "<f4", "<i8")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Limits and timings that the server sends and the agent must keep.
+
+    Attributes:
+        chunk_bytes: Largest tensor frame.
+        max_tensor_bytes: Largest sum of a message's tensor bytes.
+        heartbeat_s: An agent sends something at least this often.
+        lease_s: Silence after which the server counts an agent as lost.
+    """
+
+    chunk_bytes: int = CHUNK_BYTES
+    max_tensor_bytes: int = MAX_TENSOR_BYTES
+    heartbeat_s: float = 1.0
+    lease_s: float = 5.0
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """What a socket accepts as one frame."""
+        return max(self.chunk_bytes, MAX_HEADER_BYTES) + FRAME_SLACK_BYTES
+
+    @property
+    def max_frames(self) -> int:
+        """Preamble, header, and the chunks of the largest message."""
+        return 2 + MAX_TENSORS + self.max_tensor_bytes // self.chunk_bytes

@@ -1,0 +1,1 @@
+"""Scripted experiments: python -m scenarios run NAME."""

@@ -1,0 +1,1 @@
+"""Scenarios that ship with edge_fed, one TOML file each."""
