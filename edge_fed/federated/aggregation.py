@@ -1,0 +1,88 @@
+"""Aggregation: how the updates of a round become the next parameters.
+
+An update is the difference to the parameters that its agent received, so
+
+    params_next = params + (sum_i w_i delta_i) / (sum_i w_i),    i ascending.
+
+Summing in agent order, not in order of arrival, makes the result independent of the network; summing
+differences leaves the bits unchanged where every step was zero (the mean of equal vectors would not).
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from edge_fed.errors import BadWeight, NonFinite, OutOfOrder, ShapeError
+from edge_fed.params import F8
+
+Weight = Callable[[int], float]
+"""Trajectories behind an update -> its weight."""
+
+AGGREGATIONS: dict[str, Weight] = {
+    "uniform": lambda _trajectories: 1.0,  # the algorithm as the paper states it
+    "weighted": float,  # by trajectories sampled
+}
+"""The rules by name. A new one is one line here."""
+
+
+def check_update(delta: F8, dimension: int) -> None:
+    """Refuses what must not be averaged.
+
+    Raises:
+        ShapeError: ``delta`` is not ``[dimension]``.
+        NonFinite: It holds NaN or infinity.
+    """
+    if delta.shape != (dimension,):
+        raise ShapeError(f"update has shape {delta.shape}, the run's parameters have ({dimension},)")
+    if not np.isfinite(delta).all():
+        bad = np.flatnonzero(~np.isfinite(delta))
+        raise NonFinite(f"{bad.size} of {dimension} entries are not finite, the first at index {bad[0]}")
+
+
+class Fold:
+    """A streaming weighted mean in ascending agent id; holds one vector, not n.
+
+    Args:
+        params: The parameters that the updates differ from, ``[d]``.
+        rule: Name in `AGGREGATIONS`.
+    """
+
+    def __init__(self, params: F8, rule: str = "uniform") -> None:
+        self._params = params
+        self._weight = AGGREGATIONS[rule]
+        self._sum = np.zeros_like(params)
+        self._total = 0.0
+        self._last: int | None = None
+
+    def add(self, agent: int, delta: F8, trajectories: int) -> float:
+        """Adds one agent's update and returns the weight it got; on an error nothing has changed.
+
+        Raises:
+            OutOfOrder: An agent with this or a larger id was added before.
+            BadWeight: The weight is not a positive finite number.
+            ShapeError: The update has another dimension.
+            NonFinite: The update holds NaN or infinity.
+        """
+        if self._last is not None and agent <= self._last:
+            raise OutOfOrder(f"agent {agent} after agent {self._last}; updates fold in ascending agent id")
+        weight = self._weight(trajectories)
+        if not (math.isfinite(weight) and weight > 0):
+            raise BadWeight(f"weight {weight} of agent {agent}: must be positive and finite")
+        check_update(delta, self._params.size)
+        self._sum += delta if weight == 1.0 else weight * delta
+        self._total += weight
+        self._last = agent
+        return weight
+
+    def result(self) -> F8:
+        """The next parameters, ``[d]``, a fresh read-only array.
+
+        Raises:
+            BadWeight: Nothing was added.
+        """
+        if self._last is None:
+            raise BadWeight("no update was added; a round without updates is skipped, not averaged")
+        params = self._params + self._sum / self._total
+        params.flags.writeable = False
+        return params

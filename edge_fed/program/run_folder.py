@@ -1,0 +1,178 @@
+"""The run folder: everything a run leaves behind, readable after kill -9.
+
+run.json            run id, name, versions, hash of the configuration
+config.json         the resolved configuration
+metrics.jsonl       one line per committed round: its record and metrics
+evaluations.jsonl   one line per evaluation
+events.jsonl        joins, leaves, deadlines, openings, with monotonic times
+summary.json        how it ended
+checkpoints/        round-000007.npz, and round-000007.json whose rename is the commit
+agents/             agent state of agents that the runner started
+logs/               one log per process that the runner started
+lock                held while a server uses the folder
+"""
+
+import datetime
+import fcntl
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from edge_fed.config import RunConfig
+from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.files import write_atomic
+
+SCHEMA = 1
+PACKAGES = ("edge-fed", "numpy", "pyzmq", "msgpack", "msgspec", "structlog")
+
+
+class RunFolder:
+    """Paths, identity and lock of one run.
+
+    Use `create` for a new run and `open` for an existing one; both are cheap and take no lock.
+    """
+
+    def __init__(self, path: Path, run_id: bytes, config: RunConfig) -> None:
+        self.path = path
+        self.run_id = run_id
+        self.config = config
+        self.metrics = path / "metrics.jsonl"
+        self.evaluations = path / "evaluations.jsonl"
+        self.events = path / "events.jsonl"
+        self.summary = path / "summary.json"
+        self.checkpoints = path / "checkpoints"
+        self.agents = path / "agents"
+        self.logs = path / "logs"
+
+    @classmethod
+    def create(cls, config: RunConfig, path: Path | None = None, *, overwrite: bool = False) -> "RunFolder":
+        """Makes the folder of a new run.
+
+        Args:
+            config: The resolved configuration.
+            path: Where; default ``runs/<time>-<name>``.
+            overwrite: Remove an earlier run that is there (only what is a run folder is removed).
+
+        Raises:
+            ProgramError: The folder is in use, not empty, or cannot be made.
+        """
+        path = path or Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{config.name}"
+        if overwrite and (path / "run.json").is_file():
+            with cls.open(path).locked():
+                shutil.rmtree(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise ProgramError(
+                    ExitCode.USAGE,
+                    f"the run folder {path} is not empty",
+                    "name another one, or continue that run with --resume",
+                )
+            folder = cls(path, secrets.token_bytes(16), config)
+            folder.checkpoints.mkdir()
+            folder.logs.mkdir()
+            folder._write_identity()
+        except OSError as error:
+            raise ProgramError(
+                ExitCode.USAGE, f"cannot make the run folder {path}: {error.strerror}", "choose --run-dir"
+            ) from error
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """Opens the folder of an earlier run.
+
+        Raises:
+            ProgramError: There is none, or it cannot be read.
+        """
+        try:
+            run = json.loads((path / "run.json").read_bytes())
+            config = msgspec.json.decode((path / "config.json").read_bytes(), type=RunConfig)
+            return cls(path, bytes.fromhex(run["run_id"]), config)
+        except FileNotFoundError as error:
+            raise ProgramError(
+                ExitCode.USAGE, f"{path} is no run folder: {Path(error.filename).name} is missing"
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+            raise ProgramError(ExitCode.USAGE, f"the run folder {path} cannot be read: {error}") from error
+
+    def locked(self) -> "Lock":
+        """One server per run folder: an exclusive lock that the system releases when the holder dies."""
+        return Lock(self.path / "lock")
+
+    def rows(self, file: Path) -> Iterator[dict[str, Any]]:
+        """The whole lines of a JSON-lines file; a torn last line (kill -9) is left out."""
+        if not file.exists():
+            return
+        for line in file.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                yield json.loads(line)
+
+    def checkpoint(self, round_: int) -> tuple[Path, Path]:
+        """Array file and sidecar of a round; the sidecar's existence is the commit."""
+        stem = self.checkpoints / f"round-{round_:06d}"
+        return stem.with_suffix(".npz"), stem.with_suffix(".json")
+
+    def committed_rounds(self) -> list[int]:
+        """Rounds with a committed checkpoint on disk, ascending."""
+        return sorted(int(p.stem.removeprefix("round-")) for p in self.checkpoints.glob("round-*.json"))
+
+    def _write_identity(self) -> None:
+        config = msgspec.json.format(msgspec.json.encode(self.config, order="sorted"))
+        run = {
+            "schema": SCHEMA,
+            "run_id": self.run_id.hex(),
+            "name": self.config.name,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "config_sha256": hashlib.sha256(config).hexdigest(),
+            "versions": versions(),
+        }
+        write_atomic(self.path / "config.json", config, sync=False)
+        write_atomic(self.path / "run.json", json.dumps(run, indent=1).encode(), sync=False)
+
+
+class Lock:
+    """An advisory file lock as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> "Lock":
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise ProgramError(
+                ExitCode.USAGE,
+                f"the run folder {self.path.parent} is in use by another server",
+                "stop that one first, or choose another --run-dir",
+            ) from error
+        self._descriptor = descriptor
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages whose behaviour decides a run."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found

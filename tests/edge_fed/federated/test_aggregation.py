@@ -1,0 +1,82 @@
+"""Folding updates into the next parameters."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from edge_fed.errors import BadWeight, NonFinite, OutOfOrder, ShapeError
+from edge_fed.federated.aggregation import AGGREGATIONS, Fold, check_update
+
+VECTOR = arrays(np.float64, 5, elements=st.floats(-1e6, 1e6))
+
+
+def test_uniform_mean_by_hand():
+    """Params + mean of the deltas, whatever the trajectories."""
+    fold = Fold(np.array([1.0, 2.0]), "uniform")
+    assert [fold.add(a, np.array(d), n) for a, d, n in [(0, [2.0, 0.0], 10), (3, [0.0, 4.0], 999)]] == [1, 1]
+    assert fold.result().tolist() == [2.0, 4.0]
+
+
+def test_weighted_mean_by_hand():
+    """Three agents with 1, 1 and 2 trajectories count 1/4, 1/4 and 1/2."""
+    fold = Fold(np.zeros(1), "weighted")
+    for agent, delta, trajectories in [(0, 4.0, 1), (1, 8.0, 1), (2, 2.0, 2)]:
+        assert fold.add(agent, np.array([delta]), trajectories) == trajectories
+    assert fold.result().tolist() == [(4.0 + 8.0 + 2 * 2.0) / 4]
+
+
+@pytest.mark.parametrize("rule", sorted(AGGREGATIONS))
+@given(params=VECTOR, agents=st.integers(1, 9))
+def test_zero_updates_leave_the_bits(rule, params, agents):
+    """A step size of 0 changes no bit under any rule and any number of agents."""
+    fold = Fold(params, rule)
+    for agent in range(agents):
+        fold.add(agent, np.zeros(5), 3)
+    assert fold.result().tobytes() == (params + 0.0).tobytes()
+
+
+def test_result_is_fresh_and_read_only():
+    """Nobody can change a published version, and folding does not touch the old one."""
+    params = np.zeros(3)
+    fold = Fold(params)
+    fold.add(0, np.ones(3), 1)
+    result = fold.result()
+    with pytest.raises(ValueError, match="read-only"):
+        result[0] = 1.0
+    assert params.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("agent", "delta", "trajectories", "error"),
+    [
+        (2, [0.0, 0.0], 1, OutOfOrder),
+        (1, [0.0, 0.0], 1, OutOfOrder),
+        (3, [0.0, np.nan], 1, NonFinite),
+        (3, [np.inf, 0.0], 1, NonFinite),
+        (3, [0.0], 1, ShapeError),
+        (3, [[0.0, 0.0]], 1, ShapeError),
+        (3, [0.0, 0.0], 0, BadWeight),
+        (3, [0.0, 0.0], -1, BadWeight),
+    ],
+)
+def test_what_must_not_be_averaged_changes_nothing(agent, delta, trajectories, error):
+    """A refused update raises its own error and leaves the sum as it was."""
+    fold = Fold(np.zeros(2), "weighted")
+    fold.add(2, np.array([1.0, 3.0]), 5)
+    with pytest.raises(error):
+        fold.add(agent, np.array(delta), trajectories)
+    assert fold.result().tolist() == [1.0, 3.0]
+
+
+def test_an_empty_round_has_no_mean():
+    """No update, no result: never NaN by a division by zero."""
+    with pytest.raises(BadWeight, match="skipped"):
+        Fold(np.zeros(2)).result()
+
+
+def test_a_refusal_names_how_many_entries_and_where():
+    """The message of a non-finite update counts the entries and names the first."""
+    with pytest.raises(NonFinite, match=r"2 of 4 entries .* index 1"):
+        check_update(np.array([0.0, np.nan, 1.0, np.inf]), 4)

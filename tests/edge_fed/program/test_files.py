@@ -1,0 +1,22 @@
+"""Files that are whole or absent."""
+
+import pytest
+
+from edge_fed.program.files import sync_folder, write_atomic
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_file_is_replaced_whole_and_leaves_nothing_aside(tmp_path, sync):
+    """The new content stands under the name, and no partial file is left."""
+    target = tmp_path / "state.bin"
+    write_atomic(target, b"old", sync=sync)
+    write_atomic(target, b"new content", sync=sync)
+    sync_folder(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["state.bin"]
+    assert target.read_bytes() == b"new content"
+
+
+def test_a_missing_folder_is_an_error_and_nothing_is_written(tmp_path):
+    """Writing into no folder raises what the system says."""
+    with pytest.raises(FileNotFoundError):
+        write_atomic(tmp_path / "no" / "file", b"x", sync=False)

@@ -1,0 +1,80 @@
+"""The run folder: identity, exclusive use, reading what a killed run left."""
+
+import msgspec
+import pytest
+
+from edge_fed.config import RunConfig
+from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.run_folder import RunFolder
+
+
+def test_a_created_folder_opens_again_with_the_same_identity(tmp_path):
+    """Run id and configuration survive the process."""
+    made = RunFolder.create(RunConfig(seed=5), tmp_path / "run")
+    again = RunFolder.open(tmp_path / "run")
+    assert (again.run_id, again.config) == (made.run_id, RunConfig(seed=5))
+
+
+def test_an_occupied_folder_is_not_written_into(tmp_path):
+    """A folder with anything in it is refused with the way out."""
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(ProgramError, match="not empty") as refused:
+        RunFolder.create(RunConfig(), tmp_path)
+    assert refused.value.code == ExitCode.USAGE
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_overwrite_removes_a_run_but_never_other_files(tmp_path):
+    """--overwrite replaces an earlier run; a folder that is no run stays refused."""
+    first = RunFolder.create(RunConfig(), tmp_path / "run")
+    second = RunFolder.create(RunConfig(), tmp_path / "run", overwrite=True)
+    assert first.run_id != second.run_id
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(ProgramError, match="not empty"):
+        RunFolder.create(RunConfig(), tmp_path / "other", overwrite=True)
+
+
+def test_one_server_per_folder(tmp_path):
+    """The second lock is refused while the first is held, and granted afterwards."""
+    folder = RunFolder.create(RunConfig(), tmp_path / "run")
+    with folder.locked():
+        with pytest.raises(ProgramError, match="in use"), folder.locked():
+            pass
+        with pytest.raises(ProgramError, match="in use"):
+            RunFolder.create(RunConfig(), tmp_path / "run", overwrite=True)
+    with folder.locked():
+        pass
+
+
+@pytest.mark.parametrize("broken", ["missing", "empty", "json", "config"])
+def test_a_folder_that_cannot_be_read_says_why(tmp_path, broken):
+    """Missing and damaged folders end in one typed error."""
+    path = tmp_path / "run"
+    if broken != "missing":
+        RunFolder.create(RunConfig(), path)
+        target = path / ("config.json" if broken == "config" else "run.json")
+        target.write_text({"empty": "", "json": "{", "config": '{"algorithm": {"rounds": -1}}'}[broken])
+    with pytest.raises(ProgramError) as refused:
+        RunFolder.open(path)
+    assert refused.value.code == ExitCode.USAGE
+    assert str(path) in refused.value.message
+
+
+def test_a_torn_last_line_is_left_out(tmp_path):
+    """What kill -9 cut in half is not read as data."""
+    folder = RunFolder.create(RunConfig(), tmp_path / "run")
+    folder.metrics.write_bytes(b'{"round": 1}\n{"round": 2}\n{"rou')
+    assert list(folder.rows(folder.metrics)) == [{"round": 1}, {"round": 2}]
+    assert list(folder.rows(folder.evaluations)) == []
+
+
+def test_the_sidecar_is_the_commit(tmp_path):
+    """An array file without its JSON is no checkpoint."""
+    folder = RunFolder.create(RunConfig(), tmp_path / "run")
+    for round_, committed in [(1, True), (2, True), (3, False)]:
+        array, sidecar = folder.checkpoint(round_)
+        array.touch()
+        if committed:
+            sidecar.write_bytes(msgspec.json.encode({}))
+    assert folder.committed_rounds() == [1, 2]
