@@ -5,6 +5,7 @@ EdgeFedError
 ├── UnknownGoal        the family has no such goal
 ├── UnknownName        a table (families, policies, variants, ...) has no such entry
 ├── ShapeError         an array has the wrong size
+├── BadEnvironment     an environment breaks its interface; lists every breach found
 └── UpdateRefused      an update that must not be averaged
     ├── NonFinite      it holds NaN or infinity
     ├── BadWeight      its weight is missing, not finite or not positive
@@ -63,6 +64,10 @@ class UnknownName(EdgeFedError):
 
 class ShapeError(EdgeFedError):
     """An array has the wrong shape; the message names both."""
+
+
+class BadEnvironment(EdgeFedError):
+    """An environment breaks the interface of `edge_fed.envs.base`; the message lists how."""
 
 
 class UpdateRefused(EdgeFedError):

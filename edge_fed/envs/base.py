@@ -14,6 +14,16 @@ from edge_fed.params import B1, F8, I8
 from edge_fed.spaces import Spaces, States
 
 
+class TabularModel(msgspec.Struct, frozen=True):
+    """A finite MDP as arrays; all that `edge_fed.dp` needs."""
+
+    transition: F8  # [S, A, S]
+    reward: F8  # [S, A], of the state before the action
+    start: F8  # [S]
+    discount: float
+    horizon: int
+
+
 class Environment(Protocol):
     """One goal's MDP, vectorised over trajectories. Stateless: it owns no generator."""
 
@@ -26,26 +36,23 @@ class Environment(Protocol):
         ...
 
     def step(self, states: States, actions: I8, out: States) -> None:
-        """Writes the successors of ``states`` ``[m, *s]`` under ``actions`` ``[m]`` into ``out``."""
+        """Writes the successors of ``states`` ``[m, *s]`` under ``actions`` ``[m]`` into ``out``.
+
+        Neither ``states`` nor ``actions`` is changed; ``out`` must not overlap them.
+        """
         ...
 
     def rewards(self, states: States, actions: I8) -> F8:
         """Undiscounted rewards ``[H+1, m]`` of whole trajectories ``[H+1, m, *s]``."""
         ...
 
-    def success(self, states: States) -> B1:
-        """Which trajectories ``[H+1, m, *s]`` reached the goal at any step, ``[m]``."""
+    def success(self, states: States) -> B1 | None:
+        """Which trajectories ``[H+1, m, *s]`` reached the goal at any step, ``[m]``; None: no such notion."""
         ...
 
-
-class TabularModel(msgspec.Struct, frozen=True):
-    """A finite MDP as arrays; all that `edge_fed.dp` needs."""
-
-    transition: F8  # [S, A, S]
-    reward: F8  # [S, A], of the state before the action
-    start: F8  # [S]
-    discount: float
-    horizon: int
+    def model(self) -> TabularModel | None:
+        """The arrays of a finite MDP, else None."""
+        ...
 
 
 class Family(Protocol):
