@@ -129,7 +129,7 @@ class NavigationEnvironment:
 
     def success(self, states: States) -> B1:
         """Which trajectories were inside the goal's disc at any of their H+1 states, ``[m]``."""
-        visited: B1 = self._inside(states).any(axis=0)
+        visited: B1 = np.logical_or.reduce(self._inside(states), axis=0)
         return visited
 
     def model(self) -> None:
