@@ -21,7 +21,7 @@ Episode end:
     After H+1 actions. The goal neither ends the episode nor holds the agent.
 
 Arguments:
-    size: Cells per side, 2 to 100; default 5.
+    size: Cells per side, 2 to 1000; default 5. The arrays of `model` take 32 size^4 bytes.
     goals: How many of the training goals exist; default all (8, or 4 where edges have no own middle).
     held_out: How many of the held-out goals exist; default all (5 for the default size).
 """
@@ -46,7 +46,7 @@ MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))  # up, down, left, right as (row, col
 class GridworldArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of the family, see the head of this file."""
 
-    size: Annotated[int, Meta(ge=2, le=100)] = 5
+    size: Annotated[int, Meta(ge=2, le=1000)] = 5
     goals: Annotated[int, Meta(ge=1, le=8)] | None = None
     held_out: Annotated[int, Meta(ge=0, le=5)] | None = None
 
