@@ -30,7 +30,10 @@ class Tangent(Protocol):
 
 
 class Policy(Protocol):
-    """pi(a | s; theta) over discrete actions."""
+    """pi(a | s; theta) over discrete actions.
+
+    Traces and tangents are typed `Any` where a policy takes them back: each accepts only its own.
+    """
 
     dimension: int  # d
     description: str  # canonical, goes into the parameter schema hash
@@ -43,7 +46,7 @@ class Policy(Protocol):
         """Opens the record of m trajectories of ``steps`` = H+1 actions at ``params`` ``[d]``."""
         ...
 
-    def act(self, trace: Trace, h: int, states: States, uniforms: F8) -> I8:
+    def act(self, trace: Any, h: int, states: States, uniforms: F8) -> I8:
         """Samples the actions ``[m]`` of step h by inverse CDF from ``uniforms`` ``[m]``; fills the trace."""
         ...
 
@@ -51,15 +54,15 @@ class Policy(Protocol):
         """Log pi(a | s), ``[...]`` for states ``[..., *s]`` and actions ``[...]``."""
         ...
 
-    def score(self, trace: Trace, w: F8) -> F8:
+    def score(self, trace: Any, w: F8) -> F8:
         """Sum over steps and trajectories of w psi, ``[d]``, for weights ``w`` ``[H+1, m]``."""
         ...
 
-    def tangent(self, trace: Trace, v: F8) -> Tangent:
+    def tangent(self, trace: Any, v: F8) -> Tangent:
         """One forward-mode pass along ``v`` ``[d]``."""
         ...
 
-    def second(self, tangent: Tangent, w: F8, q: F8) -> F8:
+    def second(self, tangent: Any, w: F8, q: F8) -> F8:
         """Sum over steps and trajectories of (w psi + q Psi v), ``[d]``; w, q ``[H+1, m]``."""
         ...
 

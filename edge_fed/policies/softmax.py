@@ -1,0 +1,146 @@
+"""Per-state softmax over a finite state set: pi(a | s) = softmax(theta[s])_a, d = S A.
+
+With N(s, a) the w-weighted visits of a pair and N(s) their sum over actions,
+
+    sum w psi      = N(s, a) - N(s) pi(a | s)
+    Psi_s v        = -pi(. | s) * (v_s - <pi(. | s), v_s>)
+
+so gradients are one weighted count and Hessian-vector products two; nothing of size m (H+1) d is built.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.random import Generator
+
+from edge_fed.arguments import read_args
+from edge_fed.params import F8, I8
+from edge_fed.spaces import Spaces
+
+
+class SoftmaxArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The policy has no arguments."""
+
+
+class SoftmaxTrace:
+    """What a rollout leaves behind: the index s A + a of every visited pair.
+
+    Attributes:
+        pi: Probabilities, ``[S, A]``.
+        cdf: Their running sums, ``[S, A]``; the last column is above every uniform.
+        pairs: ``[H+1, m]``.
+    """
+
+    __slots__ = ("cdf", "pairs", "pi")
+
+    def __init__(self, pi: F8, cdf: F8, pairs: I8) -> None:
+        self.pi = pi
+        self.cdf = cdf
+        self.pairs = pairs
+
+    def columns(self, part: slice) -> "SoftmaxTrace":
+        """The record of some of the trajectories."""
+        return SoftmaxTrace(self.pi, self.cdf, self.pairs[:, part])
+
+
+class SoftmaxTangent:
+    """A trace along v.
+
+    Attributes:
+        scores: psi_h . v, ``[H+1, m]``.
+        trace: The trace.
+        advantage: v(s, a) - <pi(s), v(s)>, ``[S, A]``.
+    """
+
+    __slots__ = ("advantage", "scores", "trace")
+
+    def __init__(self, scores: F8, trace: SoftmaxTrace, advantage: F8) -> None:
+        self.scores = scores
+        self.trace = trace
+        self.advantage = advantage
+
+
+class Softmax:
+    """The tabular policy; parameters are ``theta[s, a]`` row by row, all zero at first."""
+
+    def __init__(self, spaces: Spaces) -> None:
+        if spaces.num_states is None:
+            raise ValueError(
+                "policy 'softmax' needs a finite number of states; this family has observations of shape "
+                f"{spaces.observation_shape}: use policy 'mlp'"
+            )
+        self.shape = (spaces.num_states, spaces.num_actions)
+        self.dimension = spaces.num_states * spaces.num_actions
+        self.description = f"softmax {spaces.num_states}x{spaces.num_actions}"
+
+    def initial(self, rng: Generator) -> F8:  # noqa: ARG002  (the interface; theta = 0 needs no draw)
+        """The uniform policy, ``[d]`` zeros."""
+        return np.zeros(self.dimension)
+
+    def probabilities(self, params: F8) -> F8:
+        """pi(a | s), ``[S, A]``."""
+        theta = params.reshape(self.shape)
+        odds: F8 = np.exp(theta - theta.max(axis=1, keepdims=True))
+        odds /= odds.sum(axis=1, keepdims=True)
+        return odds
+
+    def begin(self, params: F8, steps: int, m: int) -> SoftmaxTrace:
+        """Opens the record of m trajectories of ``steps`` actions; one softmax serves them all."""
+        pi = self.probabilities(params)
+        cdf = np.add.accumulate(pi, axis=1)
+        cdf[:, -1] = 2.0  # u < 1: some column holds even when rounding leaves the sum below 1
+        return SoftmaxTrace(pi, cdf, np.empty((steps, m), dtype=np.int64))
+
+    def act(self, trace: SoftmaxTrace, h: int, states: Any, uniforms: F8) -> I8:
+        """Samples the actions ``[m]`` of step h by inverse CDF; records the pairs."""
+        actions: I8 = (trace.cdf.take(states, axis=0) >= uniforms[:, None]).argmax(axis=1)
+        pairs = trace.pairs[h]
+        np.multiply(states, self.shape[1], out=pairs)
+        np.add(pairs, actions, out=pairs)
+        return actions
+
+    def log_prob(self, params: F8, states: Any, actions: I8) -> F8:
+        """Log pi(a | s) for any shape of states."""
+        theta = params.reshape(self.shape)
+        shifted = theta - theta.max(axis=1, keepdims=True)
+        log_pi: F8 = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        picked: F8 = log_pi[states, actions]
+        return picked
+
+    def score(self, trace: SoftmaxTrace, w: F8) -> F8:
+        """Sum of w psi, ``[d]``."""
+        visits = self._visits(trace, w)
+        visits -= visits.sum(axis=1, keepdims=True) * trace.pi
+        return visits.ravel()
+
+    def tangent(self, trace: SoftmaxTrace, v: F8) -> SoftmaxTangent:
+        """One pass along ``v`` ``[d]``."""
+        direction = v.reshape(self.shape)
+        advantage = direction - (trace.pi * direction).sum(axis=1, keepdims=True)
+        return SoftmaxTangent(advantage.ravel().take(trace.pairs), trace, advantage)
+
+    def second(self, tangent: SoftmaxTangent, w: F8, q: F8) -> F8:
+        """Sum of (w psi + q Psi v), ``[d]``."""
+        trace = tangent.trace
+        visits = self._visits(trace, w)
+        pull = self._visits(trace, q).sum(axis=1, keepdims=True) * tangent.advantage
+        pull += visits.sum(axis=1, keepdims=True)
+        pull *= trace.pi
+        visits -= pull
+        return visits.ravel()
+
+    def _visits(self, trace: SoftmaxTrace, w: F8) -> F8:
+        """Weighted visits of every pair, ``[S, A]``."""
+        visits: F8 = np.bincount(trace.pairs.ravel(), w.ravel(), self.dimension).reshape(self.shape)  # type: ignore[assignment]  # weighted counts are floats
+        return visits
+
+
+def make_softmax(spaces: Spaces, args: dict[str, Any]) -> Softmax:
+    """Builds the policy; it takes no args.
+
+    Raises:
+        ValueError: An arg was given, or the states are not finite in number.
+    """
+    read_args(SoftmaxArgs, args, "softmax")
+    return Softmax(spaces)
