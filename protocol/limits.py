@@ -17,7 +17,7 @@ MAX_TENSOR_BYTES = 1024 * 1024 * 1024
 FRAME_SLACK_BYTES = 64 * 1024
 HIGH_WATER_MARK = 8  # whole messages; credit is one each way, so a full pipe is a lagging peer
 MALFORMED_LIMIT = 10  # malformed messages in a row that end a session
-DTYPES = ("<f8", "<f4", "<i8")
+DTYPES = ("<f8",)  # of tensors; never a dtype that the peer invented
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -1,0 +1,144 @@
+"""Named one-dimensional tensors to raw chunks and back.
+
+Header entries state name, dtype, element count and number of chunks; the chunks follow in the order of the
+entries, without gap or overlap. All sizes are checked against the entries before anything is allocated.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from protocol.errors import LocalProtocolError, RemoteProtocolError
+from protocol.limits import DTYPES, MAX_NAME_BYTES, MAX_TENSORS, Limits
+from protocol.messages import Record, UInt
+
+F8 = NDArray[np.float64]
+Buffer = bytes | bytearray | memoryview
+
+
+class Tensor(Record, frozen=True, kw_only=True):
+    """Header entry of one tensor.
+
+    Attributes:
+        name: As in ``protocol.messages.TENSORS``.
+        dtype: One of ``protocol.limits.DTYPES``.
+        count: Number of elements.
+        chunks: Number of frames that hold it.
+    """
+
+    name: Annotated[str, Meta(max_length=MAX_NAME_BYTES)]
+    dtype: str
+    count: UInt
+    chunks: UInt
+
+
+Tensors = Annotated[tuple[Tensor, ...], Meta(max_length=MAX_TENSORS)]
+
+
+def split(
+    tensors: Mapping[str, F8], names: tuple[str, ...], limits: Limits, message: str
+) -> tuple[list[dict[str, Any]], list[memoryview]]:
+    """Turns arrays into header entries and chunks; the chunks are views of the arrays.
+
+    Args:
+        tensors: The arrays, [d] each.
+        names: The names they must have, in order.
+        limits: Chunk size and total size.
+        message: What they belong to, for errors.
+
+    Raises:
+        LocalProtocolError: Other names, or an array that is not a contiguous little-endian float64 vector.
+    """
+    if tuple(tensors) != names:
+        raise LocalProtocolError(f"{message} carries the tensors {list(names)}, not {list(tensors)}")
+    entries: list[dict[str, Any]] = []
+    chunks: list[memoryview] = []
+    size = limits.chunk_bytes
+    for name, array in tensors.items():
+        dtype = _check_array(array, f"{message}.{name}")
+        view = array.data.cast("B") if array.size else memoryview(b"")
+        parts = [view[at : at + size] for at in range(0, len(view), size)]
+        entries.append({"name": name, "dtype": dtype, "count": array.size, "chunks": len(parts)})
+        chunks += parts
+    total = sum(array.nbytes for array in tensors.values())
+    if total > limits.max_tensor_bytes:
+        raise LocalProtocolError(
+            f"{message}: tensors of {total} bytes, the limit is {limits.max_tensor_bytes}"
+        )
+    return entries, chunks
+
+
+def join(
+    entries: tuple[Tensor, ...], chunks: Sequence[Buffer], names: tuple[str, ...], limits: Limits
+) -> dict[str, F8]:
+    """Copies chunks into arrays that are owned, aligned and writeable.
+
+    Args:
+        entries: From the header.
+        chunks: All frames after the header.
+        names: The names that the message type must have, in order.
+        limits: Chunk size and total size.
+
+    Raises:
+        RemoteProtocolError: ``malformed``: names, sizes or counts do not fit each other or the limits.
+    """
+    if tuple(entry.name for entry in entries) != names:
+        found = [entry.name[:40] for entry in entries]
+        raise RemoteProtocolError("malformed", f"tensors {found} where {list(names)} belong")
+    if sum(entry.chunks for entry in entries) != len(chunks):
+        raise RemoteProtocolError("malformed", f"{len(chunks)} chunks, the header announces others")
+    views = [memoryview(chunk).cast("B") for chunk in chunks]
+    _check_sizes(entries, [len(view) for view in views], limits)
+    tensors: dict[str, F8] = {}
+    at = 0
+    for entry in entries:
+        tensors[entry.name] = _gather(entry, views[at : at + entry.chunks])
+        at += entry.chunks
+    return tensors
+
+
+def _check_array(array: F8, field: str) -> str:
+    if type(array) is not np.ndarray:
+        raise LocalProtocolError(f"{field} is a {type(array).__name__}, not a numpy array")
+    if array.dtype.str not in DTYPES or array.ndim != 1:
+        raise LocalProtocolError(
+            f"{field} is {array.dtype.str}{list(array.shape)}, not a vector of {DTYPES[0]}"
+        )
+    if not array.flags.c_contiguous:
+        raise LocalProtocolError(f"{field} is not contiguous; send numpy.ascontiguousarray of it")
+    return str(array.dtype.str)
+
+
+def _check_sizes(entries: tuple[Tensor, ...], sizes: list[int], limits: Limits) -> None:
+    if sum(sizes) > limits.max_tensor_bytes:
+        raise RemoteProtocolError(
+            "malformed", f"tensors of {sum(sizes)} bytes, the limit is {limits.max_tensor_bytes}"
+        )
+    if sizes and not 0 < min(sizes) <= max(sizes) <= limits.chunk_bytes:
+        raise RemoteProtocolError(
+            "malformed",
+            f"chunks of {min(sizes)} to {max(sizes)} bytes, 1 to {limits.chunk_bytes} are allowed",
+        )
+    at = 0
+    for entry in entries:
+        if entry.dtype not in DTYPES:
+            raise RemoteProtocolError("malformed", f"dtype {entry.dtype[:40]!r} of tensor {entry.name}")
+        held = sum(sizes[at : at + entry.chunks])
+        if held != entry.count * np.dtype(entry.dtype).itemsize:
+            raise RemoteProtocolError(
+                "malformed", f"tensor {entry.name}: {entry.count} elements announced, {held} bytes came"
+            )
+        at += entry.chunks
+
+
+def _gather(entry: Tensor, views: list[memoryview]) -> F8:
+    array = np.empty(entry.count, dtype=entry.dtype)
+    target = array.data.cast("B") if entry.count else memoryview(b"")
+    at = 0
+    for view in views:
+        target[at : at + len(view)] = view
+        at += len(view)
+    return array
