@@ -1,1 +1,21 @@
-"""Meta-gradients: adaptation, policy gradient, curvature, and the variants built of them."""
+"""Meta-gradients: adaptation, policy gradient, curvature, and the variants built of them.
+
+The tables say what a configuration can name: `VARIANTS` here, `CURVATURES` and `BASELINES` beside their
+entries. A new variant is one file and one line.
+"""
+
+from edge_fed.meta.base import MetaGradient
+from edge_fed.meta.baselines import BASELINES
+from edge_fed.meta.curvature import CURVATURES
+from edge_fed.meta.exact import exact
+from edge_fed.meta.fedavg_pg import fedavg_pg
+from edge_fed.meta.first_order import first_order
+
+__all__ = ["BASELINES", "CURVATURES", "VARIANTS"]
+
+VARIANTS: dict[str, MetaGradient] = {
+    "exact": exact,
+    "first_order": first_order,
+    "fedavg_pg": fedavg_pg,
+}
+"""The table of ``variant``."""

@@ -1,0 +1,110 @@
+"""What an agent does with the parameters of a round: tau local steps of its variant.
+
+    theta_i <- theta;  for t = 0..tau-1:  theta_i <- theta_i + beta direction(theta_i)     (the paper, 1.2)
+
+Pure: (task, params, state, seed, round) give the update; nothing passed in is changed.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from edge_fed.errors import NonFinite, ShapeError
+from edge_fed.meta import BASELINES, VARIANTS
+from edge_fed.meta.base import AgentState, Baseline, Estimate, Task
+from edge_fed.meta.baselines import initial_state
+from edge_fed.meta.guard import norm
+from edge_fed.params import F8
+from edge_fed.seeding import streams
+
+__all__ = ["AgentState", "LocalUpdate", "initial_state", "local_update"]
+
+
+class LocalUpdate(msgspec.Struct, frozen=True):
+    """One agent's part in a round.
+
+    Attributes:
+        delta: Parameters after minus parameters received, ``[d]``.
+        trajectories: Sampled for it, counted while sampling.
+        metrics: Over the local steps; see `summary`.
+        state: Agent state after it; counts only if the update does.
+    """
+
+    delta: F8
+    trajectories: int
+    metrics: dict[str, float]
+    state: AgentState
+
+
+def local_update(
+    task: Task,
+    params: F8,
+    state: AgentState,
+    seed: int,
+    round_: int,
+    progress: Callable[[int], None],
+) -> LocalUpdate:
+    """Runs the agent's ``local_steps`` from ``params`` ``[d]``.
+
+    Args:
+        task: The agent's environment, policy and settings.
+        params: theta of the round, left as it is.
+        state: Agent state before the round (`initial_state` at first), left as it is.
+        seed: Run seed; step t draws from the streams of (seed, agent, round, t).
+        round_: 1..K.
+        progress: Called with t before each step; may raise to stop.
+
+    Raises:
+        NonFinite: A step's direction is not finite; the message names agent, round and step.
+        ShapeError: ``params`` or ``state`` do not fit the task.
+    """
+    if params.shape != (task.policy.dimension,):
+        raise ShapeError(f"params have shape {params.shape}, the policy needs ({task.policy.dimension},)")
+    settings, theta = task.settings, params
+    estimates: list[Estimate] = []
+    # What overflows is refused by name below; NumPy's warning beside it would say less.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for t in range(settings.local_steps):
+            progress(t)
+            baseline = BASELINES[settings.baseline](task, state)
+            estimate = _direction(task, theta, baseline, seed, round_, t)
+            theta = theta + settings.outer_step_size * estimate.direction
+            state = baseline.after()
+            estimates.append(estimate)
+        delta = theta - params
+    if not np.isfinite(delta).all():
+        raise NonFinite(f"agent {task.agent}, round {round_}: the update is not finite")
+    total = sum(estimate.trajectories for estimate in estimates)
+    return LocalUpdate(delta, total, summary(estimates), state)
+
+
+def summary(estimates: Sequence[Estimate]) -> dict[str, float]:
+    """One number per metric over the local steps of a round.
+
+    The mean of ``inner_norm``, ``direction_norm`` and ``cosine``, the MEDIAN of ``curvature_ratio`` (it
+    has heavy tails), the fraction of steps in which the guard bites as ``guard_rate``, and the sum of
+    ``trajectories``. Metrics that the variant does not measure are absent.
+    """
+    found = {"direction_norm": statistics.fmean(norm(estimate.direction) for estimate in estimates)}
+    for name in estimates[0].metrics:
+        reduce = statistics.median if name == "curvature_ratio" else statistics.fmean
+        found[name] = float(reduce([estimate.metrics[name] for estimate in estimates]))
+    found["trajectories"] = float(sum(estimate.trajectories for estimate in estimates))
+    return found
+
+
+def _direction(task: Task, theta: F8, baseline: Baseline, seed: int, round_: int, t: int) -> Estimate:
+    """The variant's estimate at local step t, refused with its place if it is not finite."""
+    where = f"agent {task.agent}, round {round_}, local step {t}"
+    try:
+        estimate = VARIANTS[task.settings.variant](
+            task, theta, streams(seed, task.agent, round_, t), baseline
+        )
+    except NonFinite as error:
+        raise NonFinite(f"{where}: {error}") from None
+    if not math.isfinite(norm(estimate.direction)):
+        raise NonFinite(f"{where}: the direction is not finite; a smaller step size may help")
+    return estimate

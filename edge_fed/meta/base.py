@@ -1,0 +1,83 @@
+"""What a meta-gradient is given and what it returns.
+
+Source of the symbols: Per-FedAvg-PG (the paper), sections 2 and 3; science.md 1.1 and 1.2.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import msgspec
+
+from edge_fed.config import Algorithm
+from edge_fed.envs.base import Environment
+from edge_fed.params import F8
+from edge_fed.policies.base import Policy
+from edge_fed.rollouts import Sampler, Trajectories
+from edge_fed.seeding import Streams
+
+AgentState = dict[str, F8]
+"""What an agent keeps from round to round, as named arrays; empty for stateless agents."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What one agent owns; never leaves its process.
+
+    Attributes:
+        agent: Agent id = goal.
+        environment: Its MDP.
+        policy: The shared policy class.
+        sample: Rolls the policy out in the environment, and counts.
+        settings: The run's algorithm, after the agent's overrides.
+    """
+
+    agent: int
+    environment: Environment
+    policy: Policy
+    sample: Sampler
+    settings: Algorithm
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """One local step's direction.
+
+    Attributes:
+        direction: Of ASCENT, ``[d]``.
+        trajectories: Sampled for it, counted while sampling.
+        metrics: Scalars of this step: ``inner_norm`` ||g_in||; of `exact` also ``curvature_ratio``
+            ||alpha H v|| / ||v||, ``guard_rate`` (1 if the guard bit) and ``cosine`` of alpha H v and v.
+    """
+
+    direction: F8
+    trajectories: int
+    metrics: dict[str, float]
+
+
+class Baseline(ABC):
+    """Subtracted from the rewards-to-go of ONE local step; fixed before the step samples anything.
+
+    A subclass that learns overrides `initial` and `after`; the others are stateless.
+    """
+
+    def __init__(self, task: Task, state: AgentState) -> None:
+        self.task = task
+        self.state = state
+
+    @classmethod
+    def initial(cls, task: Task) -> AgentState:  # noqa: ARG003  stateless kinds need no task
+        """The state of an agent that never trained."""
+        return {}
+
+    @abstractmethod
+    def advantages(self, batch: Trajectories) -> F8:
+        """R^h - b_h, ``[H+1, m]``; a learning baseline remembers the batch for `after`."""
+
+    def after(self) -> AgentState:
+        """The state for the next local step; ``state`` itself is left as it was."""
+        return self.state
+
+
+MetaGradient = Callable[[Task, F8, Streams, Baseline], Estimate]
+"""(task, params [d], streams of this local step, baseline) -> estimate."""
+
+CurvatureEstimator = Callable[[Policy, Trajectories, F8, F8], F8]
+"""(policy, batch, its advantages [H+1, m], v [d]) -> H_hat v, ``[d]``."""
