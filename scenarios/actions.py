@@ -1,0 +1,240 @@
+"""What a timeline can do: one visible table. A new action is one function of steps and one line in it.
+
+`at_round = r` acts at the boundary before round r opens; the server holds there until the steps are done.
+The steps of an action are plain data; `scenarios.director` orders them, a runtime carries them out.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from edge_fed.validation import LINK_BOUNDS
+
+Runtime = Literal["plain", "inproc", "processes"]
+RUNTIMES: tuple[Runtime, ...] = ("plain", "inproc", "processes")
+NETWORKED: frozenset[str] = frozenset({"inproc", "processes"})
+EVERYWHERE: frozenset[str] = frozenset(RUNTIMES)
+SERVER = "server"
+
+AGENT_POINTS = ("assigned", "trained", "sent")
+SERVER_POINTS = ("theta", "update", "array")
+Args = Mapping[str, float | str]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Parent of what a director can ask for. ``child`` is ``server``, ``agent-3`` or ``onboard-7``."""
+
+    child: str
+
+
+class Start(Step, frozen=True):
+    """Start a program; ``goal`` is its goal, ``at_round`` the parameters that an onboarder asks for."""
+
+    goal: int
+    onboard: bool = False
+    at_round: int | None = None
+
+
+class Doom(Step, frozen=True):
+    """From now on the child's death is part of the script; a server is started again after ``down_s``."""
+
+    down_s: float = 0.0
+
+
+class Kill(Step, frozen=True):
+    """SIGKILL, or its counterpart among tasks."""
+
+
+class Tell(Step, frozen=True):
+    """Send a supervisor's command."""
+
+    command: dict[str, Any]
+
+
+class Pause(Step, frozen=True):
+    """SIGSTOP."""
+
+
+class Resume(Step, frozen=True):
+    """SIGCONT, ``after_s`` seconds from now."""
+
+    after_s: float = 0.0
+
+
+class UntilLost(Step, frozen=True):
+    """Wait until the server counts this agent as gone."""
+
+
+class UntilReady(Step, frozen=True):
+    """Wait until the server counts this agent as ready; of the server: until it stands."""
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """One entry of an action's ``args``: a number within bounds, or one of a few words."""
+
+    meaning: str
+    low: float = 0.0
+    high: float = 1e6
+    whole: bool = False
+    words: tuple[str, ...] = ()
+    required: bool = False
+
+
+Planned = list[tuple[int, Step]]
+"""(rounds after the action's own boundary, step), in order."""
+
+
+class ActionKind(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the table.
+
+    Attributes:
+        meaning: One sentence for ``--help`` and the README.
+        steps: (child, goal, round or None, args) -> steps.
+        args: Allowed arguments when it acts on an agent.
+        server_args: Allowed arguments when it acts on the server.
+        agent: Runtimes that can do it to an agent.
+        server: Runtimes that can do it to the server.
+        membership: What it does to the set of agents that train; None: nothing. The plain loop leaves
+            such actions, and all on the server, out: they change no bits there.
+    """
+
+    meaning: str
+    steps: Callable[[str, int, int | None, Args], Planned]
+    args: dict[str, Argument] = {}
+    server_args: dict[str, Argument] = {}
+    agent: frozenset[str] = frozenset()
+    server: frozenset[str] = frozenset()
+    membership: Literal["join", "leave", "kill", "restart"] | None = None
+
+
+def _join(child: str, goal: int, _round: int | None, _args: Args) -> Planned:
+    return [(0, Start(child, goal))]
+
+
+def _leave(child: str, _goal: int, _round: int | None, _args: Args) -> Planned:
+    return [(0, Tell(child, {"command": "leave"})), (0, UntilLost(child))]
+
+
+def _kill(child: str, _goal: int, round_: int | None, args: Args) -> Planned:
+    doom = Doom(child, float(args.get("down_s", 0.0)))
+    until: Step = UntilReady(child) if child == SERVER else UntilLost(child)
+    if "point" in args:
+        die = Tell(child, {"command": "die", "point": args["point"], "round": round_})
+        return [(0, doom), (0, die), (1, until)]
+    return [(0, doom), (0, Kill(child)), (0, until)]
+
+
+def _restart(child: str, goal: int, round_: int | None, args: Args) -> Planned:
+    killed = _kill(child, goal, round_, args)
+    if child == SERVER:
+        return killed  # the director starts a doomed server again
+    back = killed[-1][0] + int(float(args.get("down_rounds", 0)))
+    return [*killed, (back, Start(child, goal))]
+
+
+def _pause(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
+    paused: Planned = [(0, Pause(child))]
+    if "for_s" in args:
+        paused.append((0, Resume(child, float(args["for_s"]))))
+    return paused
+
+
+def _resume(child: str, _goal: int, _round: int | None, _args: Args) -> Planned:
+    return [(0, Resume(child))]
+
+
+def _slow(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
+    return [(0, Tell(child, {"command": "slow", **args}))]
+
+
+def _link(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
+    return [(0, Tell(child, {"command": "link", **args}))]
+
+
+def _onboard(_child: str, goal: int, round_: int | None, _args: Args) -> Planned:
+    child = f"onboard-{goal}"
+    child = child if round_ is None else f"{child}-round-{round_}"
+    at_round = None if round_ is None else round_ - 1
+    return [(0, Start(child, goal, onboard=True, at_round=at_round)), (0, UntilReady(child))]
+
+
+_DOWN_S = Argument("seconds until it is started again with --resume", high=3600.0)
+_SERVER_ARGS = {
+    "point": Argument("the server kills itself there in round r", words=SERVER_POINTS),
+    "down_s": _DOWN_S,
+}
+_POINT = Argument("the agent kills itself there in round r", words=AGENT_POINTS)
+_FOR_S = {"for_s": Argument("seconds until it goes on", high=3600.0)}
+_LINK = {
+    "latency_s": "seconds one way",
+    "jitter_s": "largest random addition to the latency, seconds",
+    "bandwidth_bps": "bits per second",
+    "loss": "fraction lost and sent again",
+}
+_SIGNALS = frozenset({"processes"})
+
+ACTIONS: dict[str, ActionKind] = {
+    "join": ActionKind(
+        meaning="the agent starts and is first eligible in round r; until then it is absent",
+        steps=_join,
+        agent=EVERYWHERE,
+        membership="join",
+    ),
+    "leave": ActionKind(
+        meaning="the agent says goodbye; it counts in round r-1, not in r",
+        steps=_leave,
+        agent=EVERYWHERE,
+        membership="leave",
+    ),
+    "kill": ActionKind(
+        meaning="SIGKILL: an agent counts in round r-1, not in r; a server is started again after down_s",
+        steps=_kill,
+        args={"point": _POINT},
+        server_args=_SERVER_ARGS,
+        agent=EVERYWHERE,
+        server=_SIGNALS,
+        membership="kill",
+    ),
+    "restart": ActionKind(
+        meaning="kill, then ready again before round r opens, or down_rounds later",
+        steps=_restart,
+        args={"point": _POINT, "down_rounds": Argument("rounds that it misses", whole=True)},
+        server_args=_SERVER_ARGS,
+        agent=EVERYWHERE,
+        server=_SIGNALS,
+        membership="restart",
+    ),
+    "pause": ActionKind(
+        meaning="SIGSTOP, for for_s seconds or until resume",
+        steps=_pause,
+        args=_FOR_S,
+        server_args=_FOR_S,
+        agent=_SIGNALS,
+        server=_SIGNALS,
+    ),
+    "resume": ActionKind(
+        meaning="SIGCONT after a pause",
+        steps=_resume,
+        agent=_SIGNALS,
+        server=_SIGNALS,
+    ),
+    "slow": ActionKind(
+        meaning="a slower device: time added to each local step",
+        steps=_slow,
+        args={"compute_delay_s": Argument("seconds per local step", high=1e4, required=True)},
+        agent=NETWORKED,
+    ),
+    "link": ActionKind(
+        meaning="another network link between this agent and the server",
+        steps=_link,
+        args={name: Argument(_LINK[name], low=low, high=high) for name, (low, high) in LINK_BOUNDS.items()},
+        agent=NETWORKED,
+    ),
+    "onboard": ActionKind(
+        meaning="an agent that does not train measures the parameters of round r-1 (at_s: the newest)",
+        steps=_onboard,
+        agent=EVERYWHERE,
+    ),
+}
+"""Every action by name."""
