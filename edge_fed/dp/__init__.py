@@ -5,10 +5,11 @@ All functions take a `TabularModel` and the flat parameters ``[S * A]`` of a per
 state before the action, absolute discount gamma^t.
 """
 
-from edge_fed.dp.gradients import gradient, hessian_vector, meta_gradient, meta_objective
+from edge_fed.dp.gradients import adapted, gradient, hessian_vector, meta_gradient, meta_objective
 from edge_fed.dp.values import expected_return, optimal_return
 
 __all__ = [
+    "adapted",
     "expected_return",
     "gradient",
     "hessian_vector",

@@ -45,15 +45,20 @@ def hessian_vector(model: TabularModel, theta: F8, v: F8) -> F8:
     return result.reshape(-1)
 
 
+def adapted(model: TabularModel, theta: F8, alpha: float, steps: int = 1) -> F8:
+    """The parameters ``[S * A]`` after ``steps`` gradient steps of size ``alpha``: theta + alpha grad J."""
+    return _inner_path(model, theta, alpha, steps)[-1]
+
+
 def meta_objective(model: TabularModel, theta: F8, alpha: float, steps: int = 1) -> float:
     """F(theta): the expected return after ``steps`` gradient steps of size ``alpha``."""
-    return expected_return(model, _inner_path(model, theta, alpha, steps)[-1])
+    return expected_return(model, adapted(model, theta, alpha, steps))
 
 
 def meta_gradient(model: TabularModel, theta: F8, alpha: float, steps: int = 1) -> F8:
     """Grad F(theta), ``[S * A]``."""
-    *path, adapted = _inner_path(model, theta, alpha, steps)
-    v = gradient(model, adapted)
+    *path, last = _inner_path(model, theta, alpha, steps)
+    v = gradient(model, last)
     for point in reversed(path):
         v = v + alpha * hessian_vector(model, point, v)
     return v
