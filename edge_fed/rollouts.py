@@ -85,10 +85,10 @@ class Sampler:
         # A one-row product takes another BLAS path with other rounding (methods.md 6).
         width = max(m, 2)
         states, uniforms = self._draw(batches, width)
-        actions, trace = self._run(params, states, uniforms)
+        trace = self._run(params, states, uniforms)
         self.trajectories += m
-        rewards = self.environment.rewards(states, actions) * self._discounts
-        whole = Trajectories(states, actions, rewards, trace)
+        rewards = self.environment.rewards(states, trace.actions) * self._discounts
+        whole = Trajectories(states, trace.actions, rewards, trace)
         return whole if m == width else whole.part(slice(0, m))
 
     def _draw(self, batches: Batches, width: int) -> tuple[States, F8]:
@@ -108,14 +108,12 @@ class Sampler:
         states[0, end:], uniforms[:, end:] = states[0, :1], uniforms[:, :1]
         return states, uniforms
 
-    def _run(self, params: F8, states: States, uniforms: F8) -> tuple[I8, Trace]:
-        """Fills ``states`` from row 1 on; returns the actions ``[H+1, m]`` and the trace."""
+    def _run(self, params: F8, states: States, uniforms: F8) -> Trace:
+        """Fills ``states`` from row 1 on; returns the policy's record of it."""
         act, step = self.policy.act, self.environment.step
-        trace = self.policy.begin(params, *uniforms.shape)
-        actions = np.empty(uniforms.shape, dtype=np.int64)
-        rows, last = list(states), len(states) - 1
-        for h, (state, uniform, chosen) in enumerate(zip(rows, uniforms, actions, strict=True)):
-            np.copyto(chosen, act(trace, h, state, uniform))
-            if h < last:  # H+1 actions, H transitions
-                step(state, chosen, rows[h + 1])
-        return actions, trace
+        trace = self.policy.begin(params, states)
+        rows, columns = list(states), list(uniforms[:, :, None])
+        for h in range(len(rows) - 1):  # H+1 actions, H transitions
+            step(rows[h], act(trace, h, columns[h]), rows[h + 1])
+        act(trace, len(rows) - 1, columns[-1])
+        return trace

@@ -60,8 +60,7 @@ class BoxRegression:
 
     def solve(self, A: F8, b: F8) -> F8:
         """Weights, ``[p]``."""
-        weights: F8 = np.linalg.solve(A + RIDGE * np.eye(len(b)), b)
-        return weights
+        return np.linalg.solve(A + RIDGE * np.eye(len(b)), b).astype(np.float64, copy=False)
 
     def features(self, states: F8, zeta: F8) -> F8:
         """One row per monomial, ``[p, H+1, m]``."""

@@ -17,6 +17,9 @@ from edge_fed.spaces import Spaces, States
 class Trace(Protocol):
     """A policy's forward record of one batch, ``[H+1, m, ...]`` inside."""
 
+    actions: I8
+    """What `Policy.act` chose, ``[H+1, m]``."""
+
     def columns(self, part: slice) -> "Trace":
         """The record of some of the trajectories."""
         ...
@@ -42,12 +45,18 @@ class Policy(Protocol):
         """Initial parameters, ``[d]``."""
         ...
 
-    def begin(self, params: F8, steps: int, m: int) -> Trace:
-        """Opens the record of m trajectories of ``steps`` = H+1 actions at ``params`` ``[d]``."""
+    def begin(self, params: F8, states: States) -> Trace:
+        """Opens the record of a rollout at ``params`` ``[d]``.
+
+        ``states`` ``[H+1, m, *s]`` is still empty: the caller writes row h before it calls `act` with h.
+        """
         ...
 
-    def act(self, trace: Any, h: int, states: States, uniforms: F8) -> I8:
-        """Samples the actions ``[m]`` of step h by inverse CDF from ``uniforms`` ``[m]``; fills the trace."""
+    def act(self, trace: Any, h: int, uniforms: F8) -> I8:
+        """Samples the actions ``[m]`` of step h by inverse CDF from a column of uniforms ``[m, 1]``.
+
+        Returns row h of ``trace.actions``.
+        """
         ...
 
     def log_prob(self, params: F8, states: States, actions: I8) -> F8:

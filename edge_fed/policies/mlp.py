@@ -136,24 +136,27 @@ class Mlp:
             matrix[:-1] = rng.normal(scale=sd, size=matrix[:-1].shape)
         return params
 
-    def begin(self, params: F8, steps: int, m: int) -> MlpTrace:
-        """Opens the record of m trajectories of ``steps`` actions; allocates all of its arrays."""
+    def begin(self, params: F8, states: States) -> MlpTrace:
+        """Opens the record of a rollout through ``states`` ``[H+1, m, q]``; allocates all of its arrays."""
+        steps, m = states.shape[:2]
         layers = [np.empty((steps, m, rows)) for rows, _ in self.shapes]
         for layer in layers:
             layer[:, :, -1] = 1.0
         odds, cdf = np.empty((2, steps, m, self.sizes[-1]))
         trace = MlpTrace(self.split(params), layers, odds, cdf, np.empty((steps, m), dtype=np.int64))
         # Views of every step, made once: making them inside `act` costs as much as the arithmetic.
-        trace.steps = list(zip(odds, cdf, cdf[:, :, -1], trace.actions, *_views(layers), strict=True))
+        trace.steps = list(
+            zip(states, odds, cdf, cdf[:, :, -1:], trace.actions, *_views(layers), strict=True)
+        )
         return trace
 
-    def act(self, trace: MlpTrace, h: int, states: States, uniforms: F8) -> I8:
+    def act(self, trace: MlpTrace, h: int, uniforms: F8) -> I8:
         """Samples the actions ``[m]`` of step h by inverse CDF; keeps what the gradients need.
 
         The sum is left unnormalised: the first a with cdf_a >= u * total. As u < 1, the last always
         holds, whatever the rounding.
         """
-        odds, cdf, total, actions, observations, inputs, *hidden = trace.steps[h]
+        states, odds, cdf, total, actions, observations, inputs, *hidden = trace.steps[h]
         np.copyto(observations, states)
         for weights, units, outputs in zip(trace.weights, hidden[::2], hidden[1::2], strict=False):
             np.matmul(inputs, weights, out=units)
@@ -164,7 +167,7 @@ class Mlp:
             odds -= odds.max(axis=1, keepdims=True)
         np.exp(odds, out=odds)
         np.add.accumulate(odds, axis=1, out=cdf)
-        (cdf >= (uniforms * total)[:, None]).argmax(axis=1, out=actions)
+        (cdf >= uniforms * total).argmax(axis=1, out=actions)
         return actions  # type: ignore[no-any-return]
 
     def log_prob(self, params: F8, states: States, actions: I8) -> F8:

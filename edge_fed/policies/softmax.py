@@ -24,24 +24,33 @@ class SoftmaxArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SoftmaxTrace:
-    """What a rollout leaves behind: the index s A + a of every visited pair.
+    """What a rollout leaves behind: where it was and what it chose.
 
     Attributes:
         pi: Probabilities, ``[S, A]``.
         cdf: Their running sums, ``[S, A]``; the last column is above every uniform.
-        pairs: ``[H+1, m]``.
+        states: ``[H+1, m]``.
+        actions: ``[H+1, m]``.
     """
 
-    __slots__ = ("cdf", "pairs", "pi")
+    __slots__ = ("actions", "cdf", "pi", "states")
 
-    def __init__(self, pi: F8, cdf: F8, pairs: I8) -> None:
+    def __init__(self, pi: F8, cdf: F8, states: I8, actions: I8) -> None:
         self.pi = pi
         self.cdf = cdf
-        self.pairs = pairs
+        self.states = states
+        self.actions = actions
 
     def columns(self, part: slice) -> "SoftmaxTrace":
         """The record of some of the trajectories."""
-        return SoftmaxTrace(self.pi, self.cdf, self.pairs[:, part])
+        return SoftmaxTrace(self.pi, self.cdf, self.states[:, part], self.actions[:, part])
+
+    def pairs(self) -> I8:
+        """The index s A + a of every visited pair, ``[(H+1) m]``."""
+        index = self.states * self.pi.shape[1]
+        index += self.actions
+        flat: I8 = index.ravel()
+        return flat
 
 
 class SoftmaxTangent:
@@ -50,15 +59,17 @@ class SoftmaxTangent:
     Attributes:
         scores: psi_h . v, ``[H+1, m]``.
         trace: The trace.
+        pairs: Indices of its visited pairs.
         advantage: v(s, a) - <pi(s), v(s)>, ``[S, A]``.
     """
 
-    __slots__ = ("advantage", "scores", "trace")
+    __slots__ = ("advantage", "pairs", "scores", "trace")
 
-    def __init__(self, scores: F8, trace: SoftmaxTrace, advantage: F8) -> None:
-        self.scores = scores
+    def __init__(self, trace: SoftmaxTrace, advantage: F8) -> None:
         self.trace = trace
+        self.pairs = trace.pairs()
         self.advantage = advantage
+        self.scores: F8 = advantage.ravel().take(self.pairs).reshape(trace.actions.shape)
 
 
 class Softmax:
@@ -85,19 +96,17 @@ class Softmax:
         odds /= odds.sum(axis=1, keepdims=True)
         return odds
 
-    def begin(self, params: F8, steps: int, m: int) -> SoftmaxTrace:
-        """Opens the record of m trajectories of ``steps`` actions; one softmax serves them all."""
+    def begin(self, params: F8, states: Any) -> SoftmaxTrace:
+        """Opens the record of a rollout through ``states`` ``[H+1, m]``; one softmax serves all steps."""
         pi = self.probabilities(params)
         cdf = np.add.accumulate(pi, axis=1)
         cdf[:, -1] = 2.0  # u < 1: some column holds even when rounding leaves the sum below 1
-        return SoftmaxTrace(pi, cdf, np.empty((steps, m), dtype=np.int64))
+        return SoftmaxTrace(pi, cdf, states, np.empty(states.shape, dtype=np.int64))
 
-    def act(self, trace: SoftmaxTrace, h: int, states: Any, uniforms: F8) -> I8:
-        """Samples the actions ``[m]`` of step h by inverse CDF; records the pairs."""
-        actions: I8 = (trace.cdf.take(states, axis=0) >= uniforms[:, None]).argmax(axis=1)
-        pairs = trace.pairs[h]
-        np.multiply(states, self.shape[1], out=pairs)
-        np.add(pairs, actions, out=pairs)
+    def act(self, trace: SoftmaxTrace, h: int, uniforms: F8) -> I8:
+        """Samples the actions ``[m]`` of step h by inverse CDF."""
+        actions: I8 = trace.actions[h]
+        (trace.cdf.take(trace.states[h], axis=0) >= uniforms).argmax(axis=1, out=actions)
         return actions
 
     def log_prob(self, params: F8, states: Any, actions: I8) -> F8:
@@ -110,7 +119,7 @@ class Softmax:
 
     def score(self, trace: SoftmaxTrace, w: F8) -> F8:
         """Sum of w psi, ``[d]``."""
-        visits = self._visits(trace, w)
+        visits = self._visits(trace.pairs(), w)
         visits -= visits.sum(axis=1, keepdims=True) * trace.pi
         return visits.ravel()
 
@@ -118,21 +127,20 @@ class Softmax:
         """One pass along ``v`` ``[d]``."""
         direction = v.reshape(self.shape)
         advantage = direction - (trace.pi * direction).sum(axis=1, keepdims=True)
-        return SoftmaxTangent(advantage.ravel().take(trace.pairs), trace, advantage)
+        return SoftmaxTangent(trace, advantage)
 
     def second(self, tangent: SoftmaxTangent, w: F8, q: F8) -> F8:
         """Sum of (w psi + q Psi v), ``[d]``."""
-        trace = tangent.trace
-        visits = self._visits(trace, w)
-        pull = self._visits(trace, q).sum(axis=1, keepdims=True) * tangent.advantage
+        visits = self._visits(tangent.pairs, w)
+        pull = self._visits(tangent.pairs, q).sum(axis=1, keepdims=True) * tangent.advantage
         pull += visits.sum(axis=1, keepdims=True)
-        pull *= trace.pi
+        pull *= tangent.trace.pi
         visits -= pull
         return visits.ravel()
 
-    def _visits(self, trace: SoftmaxTrace, w: F8) -> F8:
+    def _visits(self, pairs: I8, w: F8) -> F8:
         """Weighted visits of every pair, ``[S, A]``."""
-        visits: F8 = np.bincount(trace.pairs.ravel(), w.ravel(), self.dimension).reshape(self.shape)  # type: ignore[assignment]  # weighted counts are floats
+        visits: F8 = np.bincount(pairs, w.ravel(), self.dimension).reshape(self.shape)  # type: ignore[assignment]  # weighted counts are floats
         return visits
 
 
