@@ -1,0 +1,72 @@
+"""Replaying records: equal for an honest one, different at the altered round for any other."""
+
+import msgspec
+import pytest
+
+from edge_fed.config import Overrides
+from edge_fed.federated.per_fedavg_pg import play_round
+from edge_fed.federated.record import Attendance
+from edge_fed.federated.replay import replay
+from edge_fed.federated.task import initial_params, make_task
+from tests.edge_fed.federated.runs import gridworld, play
+
+CONFIG = gridworld(rounds=4, participation=0.5, baseline="value", local_steps=2)
+EVERYBODY = tuple(range(8))
+
+
+@pytest.fixture(scope="module")
+def records():
+    """Four rounds with sampling, a state reset in the third."""
+    rounds = [Attendance(k, EVERYBODY, state_resets=EVERYBODY if k == 3 else ()) for k in range(1, 5)]
+    return [outcome.record for outcome in play(CONFIG, EVERYBODY, rounds)]
+
+
+def test_an_honest_record_replays_to_the_same_bits(records):
+    """No round differs."""
+    assert [(r.round, r.differences) for r in replay(CONFIG, records)] == [(k, ()) for k in range(1, 5)]
+
+
+def alter(record, what):
+    """The record with one thing changed."""
+    first = record.contributors[0]
+    changed = {
+        "cohort": {"cohort": tuple(sorted({*record.cohort[1:], *(set(EVERYBODY) - set(record.cohort))}))[:4]},
+        "crc32": {"contributors": (msgspec.structs.replace(first, crc32=1), *record.contributors[1:])},
+        "weight": {"contributors": (msgspec.structs.replace(first, weight=2.0), *record.contributors[1:])},
+        "contributors": {"contributors": record.contributors[1:]},
+        "params_sha256": {"params_sha256": "0" * 64},
+        "outcome": {"outcome": "skipped"},
+        "state_resets": {"state_resets": record.cohort if record.round == 4 else ()},
+        "overrides": {"overrides": {first.agent: Overrides(inner_batch=3)}},
+    }[what]
+    return msgspec.structs.replace(record, **changed)
+
+
+@pytest.mark.parametrize("round_", [3, 4])
+@pytest.mark.parametrize(
+    "what",
+    ["cohort", "crc32", "weight", "contributors", "params_sha256", "outcome", "state_resets", "overrides"],
+)
+def test_an_altered_record_is_found_at_its_round(records, what, round_):
+    """Whatever is changed in round r's record, the replay says so at round r and not before."""
+    altered = [alter(r, what) if r.round == round_ else r for r in records]
+    outcomes = list(replay(CONFIG, altered))
+    assert [bool(r.differences) for r in outcomes[: round_ - 1]] == [False] * (round_ - 1)
+    assert outcomes[round_ - 1].differences
+
+
+def test_a_missing_round_is_named(records):
+    """A record with a hole is not replayed past it."""
+    outcomes = list(replay(CONFIG, records[:1] + records[2:]))
+    assert outcomes[-1].differences == ("round 2 is missing from the records",)
+
+
+def test_overrides_of_the_record_are_used():
+    """An agent that worked with its own batch sizes replays with them."""
+    config = gridworld(rounds=1, agents="0-1", local_steps=2)
+    small = Overrides(inner_batch=3)
+    tasks = {0: make_task(config, 0, Overrides()), 1: make_task(config, 1, small)}
+    outcome = play_round(config, tasks, initial_params(config), {}, Attendance(1, (0, 1)))
+    record = msgspec.structs.replace(outcome.record, overrides={1: small})
+    assert [r.differences for r in replay(config, [record])] == [()]
+    assert next(replay(config, [outcome.record])).differences
