@@ -1,0 +1,99 @@
+"""An agent's end: one DEALER socket that connects to the server and reconnects by itself."""
+
+from collections.abc import Sequence
+from typing import Self
+
+import zmq
+
+from protocol.errors import NotConnected
+from protocol.limits import Limits
+from protocol.tensors import Buffer
+from protocol.transport.addresses import explain, parse
+from protocol.transport.context import Context
+from protocol.transport.pump import Pump, configure
+
+RECONNECT_MS = 20  # doubles: an agent that is up a moment before its server should not wait for it
+RECONNECT_MAX_MS = 2_000  # all agents are back within 5 s of a server's restart
+CONNECT_MS = 5_000  # a host that swallows packets is tried again before the kernel's two minutes
+LINGER_MS = 500  # for the last BYE or REPORT
+
+
+class AgentSocket:
+    """Talks to one server. While there is no connection nothing is accepted, so nothing grows stale.
+
+    Attributes:
+        address: The server's.
+    """
+
+    def __init__(self, pump: Pump, address: str) -> None:
+        self.address = address
+        self._pump = pump
+
+    @classmethod
+    def connect(cls, context: Context, address: str, limits: Limits | None = None) -> Self:
+        """Starts to connect, for as long as it takes; needs a running event loop.
+
+        Args:
+            context: Of this program; for ``inproc://`` the server's.
+            address: The server's address.
+            limits: Largest frame and message.
+
+        Raises:
+            AddressError: The address is invalid or too long.
+        """
+        parts = parse(address, bind=False)
+        limits = limits or Limits()
+        socket = context.raw.socket(zmq.DEALER)
+        try:
+            configure(socket, limits, parts.scheme)
+            socket.setsockopt(zmq.IMMEDIATE, 1)
+            socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+            socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
+            socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
+            socket.setsockopt(zmq.IPV6, int(parts.is_ipv6))
+            socket.connect(address)
+        except zmq.ZMQError as error:
+            socket.close(0)
+            raise explain(address, error) from error
+        return cls(Pump(context, socket, limits), address)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of all frames handed over, without ZMTP framing."""
+        return self._pump.bytes_sent
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes of all frames received, without ZMTP framing."""
+        return self._pump.bytes_received
+
+    async def writable(self) -> None:
+        """Waits until the server is connected and takes messages: the moment to REGISTER.
+
+        Raises:
+            Closed: The socket was closed.
+        """
+        await self._pump.writable()
+
+    async def receive(self) -> list[memoryview]:
+        """Waits for a message of the server; one task at a time; cancelling it loses nothing.
+
+        Raises:
+            Closed: The socket was closed.
+        """
+        return await self._pump.receive()
+
+    def send(self, frames: Sequence[Buffer]) -> None:
+        """Sends at once, or not at all.
+
+        Raises:
+            NotConnected: There is no connection, or the server has stopped reading.
+        """
+        try:
+            self._pump.send(frames)
+        except zmq.Again:
+            raise NotConnected(f"no server takes messages at {self.address}") from None
+
+    def close(self, linger_ms: int = LINGER_MS) -> None:
+        """Closes the socket; what was sent may leave for ``linger_ms``."""
+        self._pump.close(linger_ms)

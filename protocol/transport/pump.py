@@ -1,0 +1,183 @@
+"""A zmq socket in an event loop: what the sockets of both sides have in common.
+
+A plain zmq socket watched by ``loop.add_reader``, not ``zmq.asyncio``: with 6 peers in lockstep at 2,880
+bytes a round took 0.39 ms instead of 0.60 ms and the server 36 us instead of 60 us of CPU per round trip.
+It is also simpler to make safe: nothing is taken from the socket before the receiver runs, so cancelling it
+loses no message.
+
+The descriptor that zmq offers is edge-triggered: any call on the socket may consume its signal. Hence every
+operation that may have done so looks at the events again if somebody waits for them.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import zmq
+
+from protocol.errors import Closed, LocalProtocolError
+from protocol.limits import HIGH_WATER_MARK, MAX_HEADER_BYTES, PREAMBLE_BYTES, Limits
+from protocol.tensors import Buffer
+from protocol.transport.context import Context
+
+YIELD_MESSAGES = 64  # a receive that is ready does not suspend: other tasks would starve under load
+YIELD_BYTES = 4 * 1024 * 1024
+ZERO_COPY_BYTES = 64 * 1024  # below it, a copy is cheaper than the bookkeeping of a shared buffer
+
+HEARTBEAT_MS = 2_000
+HEARTBEAT_TIMEOUT_MS = 10_000  # longer than one chunk takes on a link that is worth using
+HANDSHAKE_MS = 10_000
+
+
+def configure(socket: zmq.Socket[bytes], limits: Limits, scheme: str) -> None:
+    """Sets what both sides need: bounded pipes and frames, no linger by default, ZMTP heartbeats."""
+    socket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
+    socket.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
+    socket.setsockopt(zmq.MAXMSGSIZE, limits.max_frame_bytes)
+    socket.setsockopt(zmq.LINGER, 0)
+    if scheme != "inproc":
+        socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+        socket.setsockopt(zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+
+
+class Pump:
+    """Moves whole messages between one zmq socket and one event loop.
+
+    Attributes:
+        bytes_sent: Of all frames, without routing ids and ZMTP framing.
+        bytes_received: The same, for messages that came.
+    """
+
+    def __init__(self, context: Context, socket: zmq.Socket[bytes], limits: Limits) -> None:
+        self.bytes_sent = 0
+        self.bytes_received = 0
+        self._context = context
+        self._socket = socket
+        self._routed = socket.type == zmq.ROUTER  # a routing id comes before each message
+        self._max_frames = limits.max_frames + self._routed
+        self._max_bytes = limits.max_tensor_bytes + MAX_HEADER_BYTES + PREAMBLE_BYTES
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = int(socket.getsockopt(zmq.FD))
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self._streak_messages = 0
+        self._streak_bytes = 0
+        self._loop.add_reader(self._descriptor, self._wake)
+        context.open.add(self)
+
+    async def receive(self) -> list[memoryview]:
+        """Waits for the next message; cancelling the wait loses nothing.
+
+        Of a message beyond the limits the first frames come, so that decoding it reports a malformed one.
+
+        Raises:
+            Closed: The socket was closed.
+        """
+        if self._reader:
+            raise RuntimeError("two tasks receive from one socket")
+        if self._streak_messages >= YIELD_MESSAGES or self._streak_bytes >= YIELD_BYTES:
+            self._streak_messages = self._streak_bytes = 0
+            await asyncio.sleep(0)
+        while True:
+            if self._socket.closed:
+                raise Closed("the socket was closed")
+            try:
+                first = self._socket.recv(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                self._streak_messages = self._streak_bytes = 0
+                self._reader = self._loop.create_future()
+                try:
+                    await self._reader
+                finally:
+                    self._reader = None
+            else:
+                return self._rest(first)
+
+    async def writable(self) -> None:
+        """Waits until a message can be sent.
+
+        Raises:
+            Closed: The socket was closed.
+        """
+        if self._writer:
+            raise RuntimeError("two tasks wait for one socket")
+        while not self.events() & zmq.POLLOUT:
+            self._writer = self._loop.create_future()
+            try:
+                await self._writer
+            finally:
+                self._writer = None
+
+    def events(self) -> int:
+        """What the socket can do now: a combination of ``POLLIN`` and ``POLLOUT``."""
+        if self._socket.closed:
+            raise Closed("the socket was closed")
+        return int(self._socket.getsockopt(zmq.EVENTS))
+
+    def send(self, frames: Sequence[Buffer], peer: bytes | None = None) -> None:
+        """Hands a message over without waiting: all of it or nothing.
+
+        Frames of `ZERO_COPY_BYTES` and more are not copied; leave their memory unchanged.
+
+        Raises:
+            LocalProtocolError: A frame is not contiguous bytes; nothing was sent.
+            zmq.ZMQError: As libzmq reports it for the first frame; nothing was sent.
+        """
+        if self._socket.closed:
+            raise Closed("the socket was closed")
+        sizes = [_size(frame) for frame in frames]
+        if peer is not None:
+            self._socket.send(peer, zmq.NOBLOCK | zmq.SNDMORE)
+        last = len(frames) - 1
+        for at, (frame, size) in enumerate(zip(frames, sizes, strict=True)):
+            flags = zmq.NOBLOCK | zmq.SNDMORE if at < last else zmq.NOBLOCK
+            self._socket.send(frame, flags, copy=size < ZERO_COPY_BYTES)
+        self.bytes_sent += sum(sizes)
+        if self._reader or self._writer:
+            self._wake()
+
+    def close(self, linger_ms: int) -> None:
+        """Closes the socket; a waiting receiver gets `Closed`.
+
+        Args:
+            linger_ms: How long messages that were handed over may still take to leave.
+        """
+        if self._socket.closed:
+            return
+        self._loop.remove_reader(self._descriptor)
+        self._socket.close(linger_ms)
+        self._context.open.discard(self)
+        for waiter in (self._reader, self._writer):
+            if waiter and not waiter.done():
+                waiter.set_exception(Closed("the socket was closed"))
+
+    def _rest(self, frame: zmq.Frame) -> list[memoryview]:
+        frames = [frame.buffer]
+        size = 0 if self._routed else len(frame)
+        while frame.more:
+            frame = self._socket.recv(zmq.NOBLOCK, copy=False)
+            size += len(frame)
+            if len(frames) <= self._max_frames and size <= self._max_bytes:
+                frames.append(frame.buffer)
+        self.bytes_received += size
+        self._streak_messages += 1
+        self._streak_bytes += size
+        if self._writer:
+            self._wake()
+        return frames
+
+    def _wake(self) -> None:
+        events = int(self._socket.getsockopt(zmq.EVENTS))
+        if events & zmq.POLLIN and self._reader and not self._reader.done():
+            self._reader.set_result(None)
+        if events & zmq.POLLOUT and self._writer and not self._writer.done():
+            self._writer.set_result(None)
+
+
+def _size(frame: Buffer) -> int:
+    if isinstance(frame, bytes | bytearray):
+        return len(frame)
+    if not isinstance(frame, memoryview) or not frame.c_contiguous:
+        raise LocalProtocolError(f"a frame is a {type(frame).__name__} that is not contiguous bytes")
+    return frame.nbytes
