@@ -1,0 +1,129 @@
+"""When to register, to beat, to give up, and to say what is waited for. Pure: the time is passed in.
+
+Sources: zguide ch. 4 (paranoid pirate) for the lease, Dask's ``connect`` for back-off with jitter.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+Jitter = Callable[[int], float]
+"""Attempt number -> draw from [0, 1)."""
+
+Wait = Literal["", "server", "answer", "work"]
+"""Nothing; a server at all; a word from the server of this session; something to do."""
+
+FIRST_RETRY_S = 0.1
+LONGEST_RETRY_S = 2.0  # a server that hears but does not answer is busy: do not add to it
+UNREACHABLE_RETRY_S = 0.1  # asking the local socket costs nothing, and a new server is met at once
+NAME_AFTER_S = 2.0  # no wait stays silent for longer
+NAME_AGAIN_S = 10.0  # for waits that are in order, beside a living server
+LATE_S = 0.5  # a clock event later than this means that this process was stopped
+
+
+class Contact:
+    """What an agent knows about its server's life, and when it must act on it.
+
+    Args:
+        now: Monotonic seconds.
+        give_up_after_s: Silence after which the program ends.
+        jitter: Draws that keep a fleet from registering in step.
+    """
+
+    def __init__(self, now: float, give_up_after_s: float, jitter: Jitter) -> None:
+        self.give_up_after_s = give_up_after_s
+        self.heartbeat_s = 1.0
+        self.lease_s = 5.0
+        self.joined = False
+        self.ever = False
+        self.reached = False
+        self._jitter = jitter
+        self._heard = now
+        self._sent = now
+        self._attempt = 0
+        self._register_at = now
+        self._waiting_for: Wait = ""
+        self._name_at = math.inf
+
+    def silent_s(self, now: float) -> float:
+        """Seconds since the server was heard, or since the start."""
+        return now - self._heard
+
+    def heard(self, now: float) -> None:
+        """The server said something."""
+        self._heard = now
+        self.ever = True
+
+    def sent(self, now: float) -> None:
+        """Something was sent within the session."""
+        self._sent = now
+
+    def joined_at(self, now: float, heartbeat_s: float, lease_s: float) -> None:
+        """The server granted a session."""
+        self.joined, self.heartbeat_s, self.lease_s = True, heartbeat_s, lease_s
+        self._attempt = 0
+        self.heard(now)
+        self.sent(now)
+
+    def lost(self, now: float) -> None:
+        """The session is gone: register at once."""
+        self.joined = self.reached = False
+        self._attempt = 0
+        self._register_at = now
+
+    def registering(self, now: float) -> None:
+        """REGISTER goes out: the next one after an exponential pause with jitter."""
+        pause = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(self._attempt, 30))
+        self._register_at = now + pause * (0.5 + 0.5 * self._jitter(self._attempt))
+        self._attempt += 1
+        self.reached = True
+
+    def unreachable(self, now: float) -> None:
+        """Nobody took the REGISTER: ask again soon."""
+        self.reached = False
+        self._attempt = 0
+        self._register_at = now + UNREACHABLE_RETRY_S
+
+    def asleep(self, seconds: float) -> None:
+        """This process was stopped for so long: nobody's silence in that time counts."""
+        self._heard += seconds
+
+    def register_due(self, now: float) -> bool:
+        """Whether to send REGISTER."""
+        return not self.joined and now >= self._register_at
+
+    def given_up(self, now: float) -> bool:
+        """Whether the program should end for want of a server."""
+        return not self.joined and self.silent_s(now) >= self.give_up_after_s
+
+    def lease_over(self, now: float) -> bool:
+        """Whether a server that granted a session counts as gone."""
+        return self.joined and self.silent_s(now) >= self.lease_s
+
+    def beat_due(self, now: float) -> bool:
+        """Whether to send HEARTBEAT: nothing was sent for an interval."""
+        return self.joined and now >= self._sent + self.heartbeat_s
+
+    def naming(self, what: Wait, since: float, now: float) -> bool:
+        """Whether to name the current wait now; call it after every event.
+
+        Args:
+            what: What is waited for now.
+            since: When that wait began.
+            now: Monotonic seconds.
+        """
+        if what != self._waiting_for:
+            self._waiting_for = what
+            self._name_at = since + NAME_AFTER_S if what else math.inf
+        if now < self._name_at:
+            return False
+        self._name_at = now + (NAME_AGAIN_S if what == "work" else NAME_AFTER_S)
+        return True
+
+    def due(self) -> float:
+        """The next time at which a tick may do something."""
+        if self.joined:
+            times = (self._sent + self.heartbeat_s, self._heard + self.lease_s, self._name_at)
+        else:
+            times = (self._register_at, self._heard + self.give_up_after_s, self._name_at)
+        return min(times)

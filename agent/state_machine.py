@@ -1,0 +1,321 @@
+"""Every decision of an agent: events in, commands out, the time passed in. No socket, no loop, no clock.
+
+    connecting -> registering -> building -> idle <-> training | evaluating | onboarding    -> ended
+
+The session may be lost and found again at any time: work goes on meanwhile, and what it gives is kept
+until its fate is known. This file knows sessions, time and the ways to end; `agent.duties` knows the work.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from agent import events as e
+from agent.contact import LATE_S, Contact, Jitter, Wait
+from agent.duties import Duties, Script
+from agent.plan import Plan
+from edge_fed.program.exit_codes import ExitCode
+from protocol import messages as m
+from protocol.errors import LocalProtocolError, RemoteProtocolError
+from protocol.limits import MAJOR, MINOR, Limits
+from protocol.session import Session, State
+
+OUTCOMES = {"finished": ExitCode.OK, "failed": ExitCode.STOPPED, "stopped": ExitCode.STOPPED}
+
+
+class Machine:
+    """The agent's decisions. The runtime passes every event to `handle` and a tick at `due`.
+
+    Attributes:
+        limits: Of the wire, as WELCOME said.
+        ended: An `Exit` was given.
+    """
+
+    def __init__(self, plan: Plan, now: float, jitter: Jitter) -> None:
+        self.limits = Limits()
+        self.ended = False
+        self._plan = plan
+        self._contact = Contact(now, plan.give_up_after_s, jitter)
+        self._duties = Duties(plan.request())
+        self._session = Session("agent", now=now)
+        self._last_counted = 0
+        self._committed = 0
+        self._progress = 0
+        self._server_says = ""
+        self._idle_since = now
+        self._out = Script()
+
+    @property
+    def phase(self) -> str:
+        """Where the agent stands."""
+        if self.ended:
+            return "ended"
+        if not self._contact.joined:
+            return "registering" if self._contact.reached else "connecting"
+        return self._duties.phase
+
+    def due(self) -> float:
+        """The next time at which a tick may do something."""
+        return self._contact.due()
+
+    def handle(self, event: e.Event, now: float) -> list[e.Command]:
+        """Takes one event; returns what to do, in order. After an `Exit` it returns nothing more."""
+        if self.ended:
+            return []
+        self._out = Script()
+        busy = self._duties.work is not None
+        EVENTS[type(event)](self, event, now)
+        if busy and self._duties.work is None:
+            self._idle_since = now
+        if not self.ended:
+            self._post(now)
+            self._name_wait(now)
+        return self._out.commands
+
+    # --- the clock ---------------------------------------------------------------------------------
+
+    def _tick(self, event: e.Tick, now: float) -> None:
+        self._progress = event.progress
+        contact = self._contact
+        if event.late_s > LATE_S:
+            contact.asleep(event.late_s)
+        silent = f"{contact.silent_s(now):.0f} s"
+        if contact.given_up(now):
+            why = f"gave up after {silent} of waiting for {self._whom()} at {self._plan.address}"
+            self._exit(ExitCode.SERVER_GONE, why, self._hint())
+            return
+        if contact.lease_over(now):
+            self._out.log("warning", f"the server has been silent for {silent}; registering again")
+            contact.lost(now)
+        if contact.register_due(now):
+            self._register(now)
+        elif contact.beat_due(now):
+            self._beat(now)
+
+    def _register(self, now: float) -> None:
+        self._contact.registering(now)
+        self._send(self._plan.register(self._session.run), now)
+
+    def _beat(self, now: float) -> None:
+        self._duties.outbox.beat()
+        phase, held = self._duties.phase, self._duties.held
+        self._send(m.Heartbeat(phase=phase, progress=self._progress, round=held), now)
+
+    def _post(self, now: float) -> None:
+        """Sends whatever the session allows and the server lacks."""
+        if not self._contact.joined:
+            return
+        if self._session.state is State.WELCOMED and (ready := self._duties.ready(self._last_counted)):
+            self._send(ready, now)
+            self._out.tell("ready", role=self._duties.role)
+        for parcel in self._duties.outbox.take(self._session.may_send):
+            self._send(parcel.message, now, parcel.tensors)
+            if isinstance(parcel.message, m.Update):
+                self._out.tell("sent", round=parcel.round)
+            elif isinstance(parcel.message, m.Report) and self._duties.role == "onboard":
+                self._beat(now)  # its answer is the proof of delivery; do not wait an interval for it
+
+    def _name_wait(self, now: float) -> None:
+        what, since = self._wait(now)
+        if not self._contact.naming(what, since, now):
+            return
+        waited = f"{now - since:.0f} s"
+        if what == "server":
+            left = max(0.0, self._plan.give_up_after_s - self._contact.silent_s(now))
+            text = f"waiting for {self._whom()} at {self._plan.address}: {waited}, giving up in {left:.0f} s"
+            self._out.log("warning", text, hint=self._hint())
+        elif what == "answer":
+            lease = f"registering again after {self._contact.lease_s:.0f} s"
+            self._out.log("warning", f"waiting for a sign of life of the server: {waited}, {lease}")
+        else:
+            says = self._server_says or "nothing was asked of this agent yet"
+            self._out.log("info", f"waiting for the server: {waited}; {says}")
+
+    def _wait(self, now: float) -> tuple[Wait, float]:
+        silent_s = self._contact.silent_s(now)
+        if not self._contact.joined:
+            return "server", now - silent_s
+        if silent_s > 1.5 * self._contact.heartbeat_s:
+            return "answer", now - silent_s
+        return ("", now) if self._duties.work else ("work", self._idle_since)
+
+    def _whom(self) -> str:
+        if self._contact.reached:
+            return "an answer of the server"
+        return "the server to come back" if self._contact.ever else "a server"
+
+    def _hint(self) -> str:
+        onboards = self._plan.role == "onboard" or self._duties.role == "onboard"
+        return f"start the server with{' --serve or --resume' if onboards else ': python -m server'}"
+
+    # --- the socket --------------------------------------------------------------------------------
+
+    def _received(self, event: e.Received, now: float) -> None:
+        message = event.message
+        try:
+            self._session.receive(event.header, message, now)
+        except RemoteProtocolError as error:
+            self._out.log("debug", f"dropped: {error}", code=error.code)
+            return
+        self._contact.heard(now)
+        if event.header.session:
+            self._committed = event.header.committed
+            self._duties.committed(event.header.committed)
+        MESSAGES[type(message)](self, message, event, now)
+
+    def _not_sent(self, event: e.NotSent, now: float) -> None:
+        if isinstance(event.message, m.Register):
+            self._contact.unreachable(now)
+        elif isinstance(event.message, m.Ready):
+            self._contact.lost(now)
+        elif isinstance(event.message, m.Heartbeat):
+            self._duties.outbox.beat_failed()
+        else:
+            self._duties.outbox.failed(event.message)
+
+    def _peer_version(self, event: e.PeerVersion, _now: float) -> None:
+        why = f"the server speaks protocol {event.major}.{event.minor}, this agent {MAJOR}.{MINOR}"
+        self._exit(ExitCode.REFUSED, why, "install the same major version of edge-fed on both sides")
+
+    def _malformed(self, event: e.Malformed, _now: float) -> None:
+        self._out.log("warning", f"dropped something that is no message: {event.why}", code=event.code)
+
+    def _welcome(self, message: m.Welcome, event: e.Received, now: float) -> None:
+        if self._session.state is not State.WELCOMED:
+            return  # the answer to a repeated REGISTER: this session is at work already
+        self.limits = msgspec.convert(message.limits, Limits, strict=False)
+        self._contact.joined_at(now, self.limits.heartbeat_s, self.limits.lease_s)
+        self._last_counted = message.last_counted
+        self._idle_since = now
+        self._out.tell("registered", role=message.role, run=event.header.run.hex())
+        self._duties.welcome(message, event.header.run, self._out)
+
+    def _reject(self, message: m.Reject, _event: e.Received, _now: float) -> None:
+        code = ExitCode.SUPERSEDED if message.reason == "goal_in_use" else ExitCode.REFUSED
+        sides = (("expected", message.expected), ("received", message.received))
+        detail = ", ".join(f"{name} {value}" for name, value in sides if value)
+        why = f"refused by the server ({message.reason}): {message.message}"
+        self._exit(code, why + (f" [{detail}]" if detail else ""))
+
+    def _error(self, message: m.Error, _event: e.Received, now: float) -> None:
+        if message.code == "conflict":
+            self._duties.conflict(message, self._out)
+        elif message.code != "unknown_session":
+            self._out.log(
+                "warning", f"the server could not accept a message: {message.message}", code=message.code
+            )
+        elif self._contact.joined:
+            self._out.log("info", "the server does not know this session; registering again")
+            self._contact.lost(now)
+            self._register(now)
+
+    def _heartbeat(self, message: m.Heartbeat, _event: e.Received, _now: float) -> None:
+        self._server_says = message.message
+        self._duties.outbox.beat_answered()
+        if self._duties.reported:
+            self._leave(ExitCode.OK, "onboarded and reported")
+
+    def _theta(self, message: m.Theta, event: e.Received, _now: float) -> None:
+        self._duties.theta(event, message, self._out)
+
+    def _evaluate(self, message: m.Evaluate, event: e.Received, _now: float) -> None:
+        self._duties.evaluate(event, message, self._out)
+
+    def _init(self, message: m.Init, event: e.Received, _now: float) -> None:
+        self._duties.init(event, message, self._out)
+
+    def _ack(self, message: m.Ack, _event: e.Received, _now: float) -> None:
+        self._duties.ack(message, self._out)
+
+    def _ping(self, _message: m.Ping, _event: e.Received, now: float) -> None:
+        self._send(m.Pong(), now)
+
+    def _superseded(self, message: m.Superseded, _event: e.Received, _now: float) -> None:
+        why = f"another process has taken this agent's goal over: {message.message}"
+        self._exit(ExitCode.SUPERSEDED, why, "this process will not come back; stop the other one first")
+
+    def _shutdown(self, message: m.Shutdown, _event: e.Received, _now: float) -> None:
+        code, why = OUTCOMES[message.outcome], f"the server ended ({message.outcome}): {message.reason}"
+        if self._duties.role == "onboard" and not self._duties.measured_rows:
+            code, why = ExitCode.STOPPED, f"{why}; this agent had not measured its rows yet"
+        self._exit(code, why)
+
+    # --- the worker and the supervisor -------------------------------------------------------------
+
+    def _built(self, event: e.Built, _now: float) -> None:
+        self._duties.built_up(event, self._out)
+
+    def _trained(self, event: e.Trained, _now: float) -> None:
+        self._duties.trained(event, self._out)
+
+    def _measured(self, event: e.Measured, _now: float) -> None:
+        self._duties.measured(event, self._out)
+
+    def _failed(self, event: e.Failed, now: float) -> None:
+        error = self._duties.failed(event, self._out)
+        if error is None:
+            return
+        if self._session.may_send(m.Error) and self._contact.joined:
+            self._send(error, now)
+        if not event.refused:
+            self._leave(event.code, event.why, event.hint)
+
+    def _stop(self, event: e.Stop, _now: float) -> None:
+        self._leave(event.code, event.why)
+
+    def _arm(self, event: e.Arm, _now: float) -> None:
+        self._duties.arm(event)
+
+    # --- helpers -----------------------------------------------------------------------------------
+
+    def _send(self, message: m.Message, now: float, tensors: Mapping[str, Any] | None = None) -> None:
+        try:
+            header = self._session.send(message, self._committed)
+        except LocalProtocolError as error:
+            self._out.log("error", f"not sent: {error}")
+            return
+        if self._contact.joined:
+            self._contact.sent(now)
+        self._out.do(e.Send(header, message, tensors or {}))
+
+    def _leave(self, code: ExitCode, why: str, hint: str = "") -> None:
+        """Ends in order: BYE excuses this agent at once, without waiting for its lease."""
+        if self._contact.joined and self._session.may_send(m.Bye):
+            bye = m.Bye(reason=why[:4096])
+            self._out.do(e.Send(self._session.send(bye, self._committed), bye))
+        self._exit(code, why, hint)
+
+    def _exit(self, code: ExitCode, why: str, hint: str = "") -> None:
+        self.ended = True
+        self._out.do(e.StopWork())
+        self._out.do(e.Exit(code, why, hint))
+
+
+EVENTS: dict[type[e.Event], Callable[[Machine, Any, float], None]] = {
+    e.Tick: Machine._tick,
+    e.Received: Machine._received,
+    e.NotSent: Machine._not_sent,
+    e.PeerVersion: Machine._peer_version,
+    e.Malformed: Machine._malformed,
+    e.Built: Machine._built,
+    e.Trained: Machine._trained,
+    e.Measured: Machine._measured,
+    e.Failed: Machine._failed,
+    e.Stop: Machine._stop,
+    e.Arm: Machine._arm,
+}
+
+MESSAGES: dict[type[m.Message], Callable[[Machine, Any, e.Received, float], None]] = {
+    m.Welcome: Machine._welcome,
+    m.Reject: Machine._reject,
+    m.Theta: Machine._theta,
+    m.Ack: Machine._ack,
+    m.Heartbeat: Machine._heartbeat,
+    m.Evaluate: Machine._evaluate,
+    m.Init: Machine._init,
+    m.Ping: Machine._ping,
+    m.Superseded: Machine._superseded,
+    m.Error: Machine._error,
+    m.Shutdown: Machine._shutdown,
+}

@@ -1,0 +1,625 @@
+"""The agent's decisions as lists of events, without a loop, a socket or a clock."""
+
+import msgspec
+import pytest
+
+from agent import events as e
+from agent.contact import NAME_AGAIN_S
+from edge_fed.params import crc32
+from edge_fed.program.exit_codes import ExitCode
+from protocol import messages as m
+from tests.agent.scripted import INITIAL, RUN, Agent, ServerSide, of, params, sent, texts, trained
+
+# --- registration --------------------------------------------------------------------------------------
+
+
+def test_first_tick_registers_with_everything_the_server_must_know() -> None:
+    """REGISTER goes out at once, outside any session, with goal, role, overrides and incarnation."""
+    agent = Agent(overrides={"inner_batch": 20}, take_over=True)
+    (register,) = sent(agent.tell(e.Tick()), m.Register)
+    assert (register.agent, register.role, register.incarnation) == (3, "auto", b"i" * 16)
+    assert register.overrides == {"inner_batch": 20} and register.take_over and register.known_run is None
+    assert agent.machine.phase == "registering"
+
+
+def test_welcome_builds_and_ready_follows() -> None:
+    """WELCOME starts one build; READY says what was built; then the agent is idle."""
+    agent, server = Agent(), ServerSide()
+    server.hear(agent.tell(e.Tick()))
+    commands = agent.tell(server.welcome())
+    (build,) = of(commands, e.Build)
+    assert build.run == RUN and build.config["name"] == "few-shot"
+    assert agent.machine.phase == "building" and not sent(commands)
+    commands = agent.tell(agent.built(build, stateful=True))
+    (ready,) = server.hear(commands)
+    assert isinstance(ready, m.Ready) and ready.initial_sha256 == INITIAL and ready.stateful
+    assert ready.state_tag == 0 and agent.machine.phase == "idle"
+    assert [c.name for c in of(commands, e.Tell)] == ["ready"]
+
+
+def test_ready_declares_the_state_that_the_server_counted() -> None:
+    """The state tag is the server's last counted round if that state is at hand, else 0."""
+    for tags, expected in ((frozenset({7, 9}), 7), (frozenset({9}), 0)):
+        agent, server = Agent(), ServerSide()
+        server.hear(agent.tell(e.Tick()))
+        (build,) = of(agent.tell(server.welcome(last_counted=7)), e.Build)
+        (ready,) = server.hear(agent.tell(agent.built(build, tags=tags, stateful=True)))
+        assert isinstance(ready, m.Ready) and ready.state_tag == expected
+
+
+def test_other_initial_parameters_are_said_and_sent() -> None:
+    """A machine that computes other initial parameters warns; the server decides."""
+    agent, server = Agent(), ServerSide()
+    server.hear(agent.tell(e.Tick()))
+    (build,) = of(agent.tell(server.welcome()), e.Build)
+    commands = agent.tell(agent.built(build, initial="f" * 64))
+    assert "other initial parameters" in texts(commands)
+    assert sent(commands, m.Ready)[0].initial_sha256 == "f" * 64
+
+
+def test_a_repeated_welcome_changes_nothing() -> None:
+    """Two REGISTERs get two WELCOMEs of one session; the second neither builds nor sends READY again."""
+    agent, server = Agent(), ServerSide()
+    server.hear(agent.tell(e.Tick()))
+    first = server.welcome()
+    server.hear(agent.run_until(0.2))  # asks again before the answer is there
+    (build,) = of(agent.tell(first), e.Build)
+    assert not of(agent.tell(server.welcome()), e.Work)
+    assert len(sent(agent.tell(agent.built(build)), m.Ready)) == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("goal_in_use", ExitCode.SUPERSEDED),
+        ("version", ExitCode.REFUSED),
+        ("unknown_goal", ExitCode.REFUSED),
+        ("wrong_run", ExitCode.REFUSED),
+        ("overrides", ExitCode.REFUSED),
+        ("dimension", ExitCode.REFUSED),
+        ("schema", ExitCode.REFUSED),
+        ("environment", ExitCode.REFUSED),
+        ("finished", ExitCode.REFUSED),
+        ("shutting_down", ExitCode.REFUSED),
+    ],
+)
+def test_each_rejection_ends_with_its_code_and_both_values(reason: str, code: ExitCode) -> None:
+    """REJECT ends the program at once; the last line has reason, message, expected and received."""
+    agent, server = Agent(), ServerSide()
+    server.hear(agent.tell(e.Tick()))
+    reject = msgspec.convert(
+        {"t": "REJECT", "reason": reason, "message": "why it is so", "expected": "A1", "received": "B2"},
+        m.Reject,
+    )
+    commands = agent.tell(server.say(reject))
+    (end,) = of(commands, e.Exit)
+    assert end.code is code and agent.machine.ended
+    assert all(part in end.why for part in (reason, "why it is so", "A1", "B2"))
+    assert agent.tell(e.Tick(), after=60.0) == []
+
+
+def test_another_major_version_is_refused_with_both_versions() -> None:
+    """A server of another major ends the program with the code for refusals."""
+    (end,) = of(Agent().tell(e.PeerVersion(2, 5)), e.Exit)
+    assert end.code is ExitCode.REFUSED and "2.5" in end.why and "1.0" in end.why
+
+
+# --- rounds --------------------------------------------------------------------------------------------
+
+
+def test_a_round_from_theta_to_commit() -> None:
+    """THETA is worked on, UPDATE echoes its checksum, ACK(held) keeps it, the commit forgets it."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    commands = agent.tell(server.theta(1, 2.0, last_counted=0))
+    (work,) = of(commands, e.Train)
+    assert (work.round, work.params.tolist()) == (1, [2.0] * 3) and agent.machine.phase == "training"
+    commands = agent.tell(trained(work))
+    (update,) = server.hear(commands)
+    assert isinstance(update, m.Update)
+    assert (update.round, update.theta_crc32, update.trajectories) == (1, crc32(params(2.0)), 100)
+    assert of(commands, e.Send)[0].tensors["delta"].tolist() == [0.25] * 3
+    assert [c.name for c in of(commands, e.Tell)] == ["trained", "sent"]
+    assert agent.tell(server.say(m.Ack(round=1, outcome="held"))) == []
+    (work,) = of(agent.tell(server.theta(2, 3.0, last_counted=1)), e.Train)
+    assert (work.round, work.last_counted, agent.machine.phase) == (2, 1, "training")
+
+
+def test_a_repeated_theta_is_idempotent_while_training_and_after() -> None:
+    """The same question is worked on once: repeated in training, after the answer and after its receipt."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    assert agent.tell(server.theta(1)) == []
+    server.hear(agent.tell(trained(work)))
+    assert agent.tell(server.theta(1)) == []
+    agent.tell(server.say(m.Ack(round=1, outcome="held")))
+    assert agent.tell(server.theta(1)) == []
+
+
+def test_an_older_theta_is_dropped() -> None:
+    """Parameters of an earlier round than the one held, or of a committed one, start nothing."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(5)), e.Train)
+    assert not of(agent.tell(server.theta(4)), e.Work)
+    committed = server.theta(6)
+    header = msgspec.structs.replace(committed.header, committed=6)
+    assert not of(agent.tell(e.Received(header, committed.message, committed.tensors)), e.Work)
+    assert len(sent(agent.tell(trained(work)), m.Update)) == 1
+
+
+def test_a_newer_theta_replaces_the_round_at_work() -> None:
+    """The server went on without this agent: the old result is dropped, the new round is worked on."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (old,) = of(agent.tell(server.theta(1)), e.Train)
+    (new,) = of(agent.tell(server.theta(2)), e.Train)
+    assert sent(agent.tell(trained(old))) == []
+    (update,) = server.hear(agent.tell(trained(new)))
+    assert isinstance(update, m.Update) and update.round == 2
+
+
+def test_a_torn_theta_starts_nothing_and_is_not_held() -> None:
+    """A wrong checksum is dropped and named; HEARTBEAT shows the server that the round is not held."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    bad = m.Theta(round=1, crc32=1, deadline_s=60.0)
+    commands = agent.tell(server.say(bad, params=params()))
+    assert not of(commands, e.Work) and "crc32" in texts(commands)
+    (beat,) = sent(agent.run_until(1.0), m.Heartbeat)
+    assert beat.round == 0
+
+
+@pytest.mark.parametrize(("outcome", "reason"), [("late", ""), ("refused", "not finite")])
+def test_an_update_that_does_not_count_is_forgotten(outcome: str, reason: str) -> None:
+    """ACK(late) and ACK(refused) end the update; nothing of it is sent to a restarted server."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    server.hear(agent.tell(trained(work)))
+    ack = msgspec.convert({"t": "ACK", "round": 1, "outcome": outcome, "reason": reason}, m.Ack)
+    commands = agent.tell(server.say(ack))
+    assert "does not count" in texts(commands) and reason in texts(commands)
+    _, commands = rejoin(agent, agent.tell(server.say(m.Error(code="unknown_session"))))
+    assert sent(commands, m.Ready) and not sent(commands, m.Update)
+
+
+def test_a_conflict_ends_the_update() -> None:
+    """ERROR(conflict) means that the server holds another update of this round; ours is not repeated."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    server.hear(agent.tell(trained(work)))
+    commands = agent.tell(server.say(m.Error(code="conflict", message="another crc32")))
+    assert "another crc32" in texts(commands)
+    beats = agent.run_until(1.0)
+    server.hear(beats)
+    assert not sent(agent.tell(server.say(m.Heartbeat(phase="running"))), m.Update)
+
+
+# --- the session is lost and found ----------------------------------------------------------------------
+
+
+def rejoin(agent: Agent, commands: list[e.Command], **welcome: int) -> tuple[ServerSide, list[e.Command]]:
+    """A restarted server welcomes an agent that has just sent REGISTER."""
+    server = ServerSide(b"t" * 16)
+    server.hear(commands)
+    return server, agent.tell(server.welcome(**welcome))
+
+
+def test_a_restarted_server_gets_register_ready_and_the_pending_update() -> None:
+    """unknown_session: register, READY without building again, then the update that is not committed."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    (first,) = server.hear(agent.tell(trained(work)))
+    agent.tell(server.say(m.Ack(round=1, outcome="held")))
+    commands = agent.tell(server.say(m.Error(code="unknown_session")))
+    (register,) = sent(commands, m.Register)
+    assert register.known_run == RUN
+    restarted, commands = rejoin(agent, commands)
+    assert not of(commands, e.Work)
+    ready, update = restarted.hear(commands)
+    assert isinstance(ready, m.Ready) and update == first
+
+
+def test_the_restarted_server_asks_again_and_gets_the_kept_update_once() -> None:
+    """THETA of the pending round needs no new training, and the update is not sent twice."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    server.hear(agent.tell(trained(work)))
+    restarted, commands = rejoin(agent, agent.tell(server.say(m.Error(code="unknown_session"))))
+    assert len(sent(commands, m.Update)) == 1
+    restarted.hear(commands)
+    assert agent.tell(restarted.theta(1)) == []
+
+
+def test_other_agent_state_means_new_work_for_the_same_round() -> None:
+    """The same round and parameters with another state tag give another update: it is computed again."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    server.hear(agent.tell(trained(work)))
+    restarted, commands = rejoin(agent, agent.tell(server.say(m.Error(code="unknown_session"))))
+    restarted.hear(commands)
+    (again,) = of(agent.tell(restarted.theta(1, state_reset=True)), e.Train)
+    assert again.state_reset and again.round == 1
+
+
+def test_a_committed_update_is_not_sent_to_a_restarted_server() -> None:
+    """WELCOME says what is committed; an update up to there has met its fate."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    server.hear(agent.tell(trained(work)))
+    commands = agent.tell(server.say(m.Error(code="unknown_session")))
+    restarted = ServerSide(b"t" * 16)
+    restarted.committed = 1
+    restarted.hear(commands)
+    commands = agent.tell(restarted.welcome(last_counted=1))
+    assert sent(commands, m.Ready) and not sent(commands, m.Update)
+
+
+def test_training_goes_on_while_the_session_is_lost() -> None:
+    """A result that comes without a session waits, and is sent after READY."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    register = agent.tell(server.say(m.Error(code="unknown_session")))
+    assert not of(register, e.StopWork)
+    assert sent(agent.tell(trained(work))) == []
+    _, commands = rejoin(agent, register)
+    assert [type(message) for message in sent(commands)] == [m.Ready, m.Update]
+
+
+def test_a_lost_update_is_sent_again_when_a_later_heartbeat_is_answered() -> None:
+    """First in, first out: an answer to a heartbeat sent after the update, without ACK, proves the loss."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    server.hear(agent.run_until(1.0))  # one heartbeat is unanswered when the update goes out
+    (update,) = server.hear(agent.tell(trained(work)))
+    answer = m.Heartbeat(phase="running")
+    assert sent(agent.tell(server.say(answer))) == []  # answers the heartbeat before the update
+    assert len(server.hear(agent.run_until(1.0))) == 1
+    assert sent(agent.tell(server.say(answer))) == [update]
+
+
+def test_an_update_that_the_socket_refused_waits_for_a_sign_of_life() -> None:
+    """Nothing is retried in a tight loop: the next answered heartbeat sends it again."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    (update,) = sent(agent.tell(trained(work)), m.Update)
+    assert agent.tell(e.NotSent(update)) == []
+    beats = agent.run_until(1.0)
+    assert not sent(beats, m.Update) and len(sent(beats, m.Heartbeat)) == 1
+    assert sent(agent.tell(server.say(m.Heartbeat(phase="running"))), m.Update) == [update]
+
+
+def test_messages_of_an_earlier_server_are_dropped() -> None:
+    """What still arrives from the session before changes nothing."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    late = server.theta(1)
+    restarted, commands = rejoin(agent, agent.tell(server.say(m.Error(code="unknown_session"))))
+    restarted.hear(commands)
+    assert not of(agent.tell(late), e.Work)
+
+
+# --- liveness ------------------------------------------------------------------------------------------
+
+
+def test_heartbeats_carry_phase_progress_and_the_held_round() -> None:
+    """An idle wire carries one heartbeat per interval, also while training."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    agent.tell(server.theta(4))
+    agent.tell(e.Tick(progress=3), after=1.0)
+    (beat,) = sent(agent.tell(e.Tick(progress=3), after=1.0), m.Heartbeat)
+    assert (beat.phase, beat.progress, beat.round) == ("training", 3, 4)
+
+
+def test_a_silent_server_is_named_and_then_registered_with_again() -> None:
+    """Silence beyond the lease ends the session on this side; the same session may come back."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    commands = agent.run_until(4.9)
+    server.hear(commands)
+    assert "waiting for a sign of life of the server" in texts(commands)
+    commands = agent.run_until(0.2)
+    assert "registering again" in texts(commands) and sent(commands, m.Register)
+    server.hear(commands)
+    commands = agent.tell(server.welcome())
+    assert [type(message) for message in sent(commands)] == [m.Ready]
+    assert not of(commands, e.Work)
+
+
+def test_a_stopped_process_blames_nobody() -> None:
+    """A tick that comes far too late (SIGSTOP, suspend) extends the server's lease by that time."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    commands = agent.tell(e.Tick(late_s=600.0), after=601.0)
+    assert sent(commands, m.Heartbeat) and not sent(commands, m.Register)
+
+
+def test_no_server_is_named_every_two_seconds_and_given_up() -> None:
+    """Before first contact: a named wait at least every 2 s with what to do, then the exit code."""
+    agent = Agent(give_up_after_s=7.0)
+    commands = agent.run_until(8.0)
+    named = [c for c in of(commands, e.Log) if "waiting for" in c.text]
+    assert len(named) == 3 and "giving up in 5 s" in named[0].text
+    assert named[0].fields["hint"] == "start the server with: python -m server"
+    (end,) = of(commands, e.Exit)
+    assert end.code is ExitCode.SERVER_GONE and "python -m server" in end.hint and "tcp://here:1" in end.why
+    assert agent.now - 100.0 >= 7.0 and agent.machine.phase == "ended"
+
+
+def test_nobody_for_an_onboarder_names_serve_and_resume() -> None:
+    """An onboarder may come after the run: its hint is --serve or --resume."""
+    commands = Agent(role="onboard", give_up_after_s=3.0).run_until(4.0)
+    assert "--serve or --resume" in of(commands, e.Exit)[0].hint
+
+
+def test_a_server_that_dies_is_given_up_after_the_same_patience() -> None:
+    """After contact the patience counts from the server's last word."""
+    agent, server = Agent(give_up_after_s=20.0), ServerSide()
+    agent.join(server)
+    commands = agent.run_until(21.0)
+    (end,) = of(commands, e.Exit)
+    assert end.code is ExitCode.SERVER_GONE
+    gaps = [c for c in of(commands, e.Log) if "waiting for" in c.text or "giving up" in c.text]
+    assert len(gaps) >= 7  # at least one line every two seconds after the lease
+
+
+def test_registration_backs_off_but_finds_a_new_server_soon() -> None:
+    """Unanswered REGISTERs come ever more rarely; an unreachable server is tried ten times a second."""
+    agent = Agent()
+    unanswered = len(sent(agent.run_until(10.0), m.Register))
+    assert 5 <= unanswered <= 12
+    agent, tries = Agent(), 0
+    end = agent.now + 2.0
+    while agent.machine.due() <= end:
+        agent.now = agent.machine.due()
+        for message in sent(agent.tell(e.Tick()), m.Register):
+            tries += 1
+            agent.tell(e.NotSent(message))
+    assert 15 <= tries <= 25 and agent.machine.phase == "connecting"
+
+
+def test_a_long_idle_wait_says_what_the_server_waits_for() -> None:
+    """Waiting for work is named within 2 s, and again later, in the server's own words."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    said = []
+    for _ in range(int(NAME_AGAIN_S) + 3):
+        said += agent.run_until(1.0)
+        said += agent.tell(
+            server.say(m.Heartbeat(phase="joining", message="the server waits for agents 4, 5"))
+        )
+    assert texts(said).count("the server waits for agents 4, 5") == 2
+
+
+def test_ping_is_answered_at_once() -> None:
+    """PING asks whether this process lives; the answer does not wait for the work."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    agent.tell(server.theta(1))
+    (pong,) = server.hear(agent.tell(server.say(m.Ping())))
+    assert isinstance(pong, m.Pong) and agent.machine.phase == "training"
+
+
+# --- endings -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [("finished", ExitCode.OK), ("failed", ExitCode.STOPPED), ("stopped", ExitCode.STOPPED)],
+)
+def test_shutdown_ends_with_the_code_of_its_outcome(outcome: str, code: ExitCode) -> None:
+    """SHUTDOWN stops the work, says why, and answers nothing."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    agent.tell(server.theta(1))
+    shutdown = msgspec.convert({"t": "SHUTDOWN", "outcome": outcome, "reason": "all done"}, m.Shutdown)
+    commands = agent.tell(server.say(shutdown))
+    assert [type(c) for c in commands] == [e.StopWork, e.Exit]
+    assert commands[-1].code is code and "all done" in commands[-1].why  # type: ignore[attr-defined]
+
+
+def test_superseded_ends_and_never_comes_back() -> None:
+    """A displaced agent has its own code and does not register again."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (end,) = of(agent.tell(server.say(m.Superseded(message="by another process"))), e.Exit)
+    assert end.code is ExitCode.SUPERSEDED
+    assert agent.run_until(60.0) == []
+
+
+@pytest.mark.parametrize("code", [ExitCode.OK, ExitCode.INTERRUPTED, ExitCode.TERMINATED])
+def test_leaving_says_bye(code: ExitCode) -> None:
+    """A signal or the supervisor's leave: BYE, then the end with that code."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    commands = agent.tell(e.Stop("somebody wants it", code))
+    (bye,) = server.hear(commands)
+    assert isinstance(bye, m.Bye) and bye.reason == "somebody wants it"
+    assert of(commands, e.Exit)[0].code is code
+
+
+def test_leaving_without_a_session_says_nothing() -> None:
+    """Without a server there is nobody to say BYE to."""
+    commands = Agent().tell(e.Stop("SIGINT", ExitCode.INTERRUPTED))
+    assert [type(c) for c in commands] == [e.StopWork, e.Exit]
+
+
+def test_a_step_that_the_mathematics_refuses_keeps_the_agent() -> None:
+    """Not finite: the server is told at once, the agent stays for the next round."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    commands = agent.tell(e.Failed(work.number, "NonFinite: step 3", refused=True))
+    (error,) = server.hear(commands)
+    assert isinstance(error, m.Error) and "round 1" in error.message and "step 3" in error.message
+    assert of(agent.tell(server.theta(2)), e.Train)
+
+
+def test_a_broken_step_ends_the_agent_and_excuses_it() -> None:
+    """A bug in a step: cause to the server, trace to the own log, BYE, exit code 1."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    commands = agent.tell(e.Failed(work.number, "KeyError: 'x' at a.py:3", trace="the trace"))
+    error, bye = server.hear(commands)
+    assert isinstance(error, m.Error) and "a.py:3" in error.message and isinstance(bye, m.Bye)
+    assert of(commands, e.Exit)[0].code is ExitCode.FAILED and "the trace" in texts(commands)
+
+
+def test_an_error_of_dropped_work_is_no_error() -> None:
+    """Work that was replaced may fail as it likes."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (old,) = of(agent.tell(server.theta(1)), e.Train)
+    agent.tell(server.theta(2))
+    assert agent.tell(e.Failed(old.number, "stopped")) == []
+
+
+@pytest.mark.parametrize("point", ["assigned", "trained", "sent"])
+def test_kill_points(point: e.KillPoint) -> None:
+    """The process kills itself at the point: before training, before sending, once the server has it."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    agent.tell(e.Arm(point, 2))
+    seen: dict[str, bool] = {}
+    for round_ in (1, 2):
+        assigned = agent.tell(server.theta(round_))
+        (work,) = of(assigned, e.Train)
+        finished = agent.tell(trained(work))
+        held = agent.tell(server.say(m.Ack(round=round_, outcome="held")))
+        seen = {
+            name: bool(of(c, e.Die))
+            for name, c in (("assigned", assigned), ("trained", finished), ("sent", held))
+        }
+        if round_ == 1:
+            assert not any(seen.values())
+    assert seen == {name: name == point for name in seen}
+    kinds = [type(c) for c in (assigned if point == "assigned" else finished)]
+    if point != "sent":
+        assert kinds.index(e.Die) < kinds.index(e.Train if point == "assigned" else e.Send)
+
+
+# --- evaluation and onboarding -------------------------------------------------------------------------
+
+
+def evaluation(server: ServerSide, round_: int) -> e.Received:
+    """EVALUATE of a committed round."""
+    return server.say(m.Evaluate(round=round_, crc32=crc32(params())), params=params())
+
+
+def test_evaluation_is_reported_and_repeated_on_demand() -> None:
+    """EVALUATE gets one REPORT row; asked again, the kept row is sent without new work."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    (work,) = of(agent.tell(evaluation(server, 0)), e.Evaluate)
+    assert agent.machine.phase == "evaluating"
+    (report,) = server.hear(agent.tell(e.Measured(work.number, ({"expected_return": 1.0},), 768)))
+    assert isinstance(report, m.Report)
+    assert (report.kind, report.round, report.trajectories) == ("evaluation", 0, 768)
+    commands = agent.tell(evaluation(server, 0))
+    assert sent(commands) == [report] and not of(commands, e.Work)
+
+
+def onboarder(server: ServerSide, **plan: object) -> Agent:
+    """An agent that joined as an onboarder and asked."""
+    agent = Agent(role="onboard", **plan)
+    agent.join(server, role="onboard")
+    return agent
+
+
+def init(server: ServerSide, round_: int = 150) -> e.Received:
+    """INIT with the final parameters."""
+    return server.say(m.Init(round=round_, crc32=crc32(params()), final=True), params=params())
+
+
+ROWS = ({"goal": 3, "init": "learned", "m_adapt": 0, "return": 1.0, "success": 0.5, "trajectories": 0},)
+
+
+def test_onboarding_from_request_to_exit() -> None:
+    """ONBOARD follows READY; INIT starts the work; rows are shown, told, reported; then BYE and exit 0."""
+    server = ServerSide()
+    agent = Agent(role="onboard", at="round", at_round=40)
+    server.hear(agent.tell(e.Tick()))
+    (build,) = of(agent.tell(server.welcome("onboard")), e.Build)
+    ready, request = server.hear(agent.tell(agent.built(build)))
+    assert isinstance(ready, m.Ready) and request == m.Onboard(at="round", round=40)
+    (work,) = of(agent.tell(init(server, 40)), e.Onboard)
+    commands = agent.tell(e.Measured(work.number, ROWS, 512))
+    assert of(commands, e.Show)[0].rows == ROWS
+    assert {"round": 40, "rows": list(ROWS)} in [c.fields for c in of(commands, e.Tell) if c.name == "rows"]
+    report, beat = server.hear(commands)
+    assert isinstance(report, m.Report) and report.rows == ROWS and report.kind == "onboarding"
+    assert isinstance(beat, m.Heartbeat) and beat.phase == "onboarding"
+    commands = agent.tell(server.say(m.Heartbeat(phase="serving")))
+    assert isinstance(server.hear(commands)[0], m.Bye)
+    assert of(commands, e.Exit)[0].code is ExitCode.OK
+
+
+def test_a_repeated_init_is_adapted_once() -> None:
+    """INIT sent twice neither restarts the work nor measures again."""
+    server = ServerSide()
+    agent = onboarder(server)
+    (work,) = of(agent.tell(init(server)), e.Onboard)
+    assert not of(agent.tell(init(server)), e.Work)
+    server.hear(agent.tell(e.Measured(work.number, ROWS, 512)))
+    commands = agent.tell(init(server))
+    assert sent(commands, m.Report) and not of(commands, e.Work)
+
+
+def test_an_onboarder_asks_a_restarted_server_again_and_keeps_its_rows() -> None:
+    """New session: READY, ONBOARD, and after INIT the rows that were measured before."""
+    server = ServerSide()
+    agent = onboarder(server)
+    (work,) = of(agent.tell(init(server)), e.Onboard)
+    agent.tell(e.Measured(work.number, ROWS, 512))
+    restarted = ServerSide(b"t" * 16)
+    restarted.hear(agent.tell(server.say(m.Error(code="unknown_session"))))
+    ready, request = restarted.hear(agent.tell(restarted.welcome("onboard")))
+    assert isinstance(ready, m.Ready) and isinstance(request, m.Onboard)
+    commands = agent.tell(init(restarted))
+    assert isinstance(restarted.hear(commands)[0], m.Report) and not of(commands, e.Work)
+
+
+def test_a_lost_request_is_repeated() -> None:
+    """Without INIT the request goes out again with the server's signs of life."""
+    server = ServerSide()
+    agent = onboarder(server)
+    server.hear(agent.run_until(1.0))
+    assert sent(agent.tell(server.say(m.Heartbeat(phase="running"))), m.Onboard)
+
+
+def test_shutdown_before_the_rows_is_no_success() -> None:
+    """A server that ends before an onboarder has measured leaves it with the code for being stopped."""
+    server = ServerSide()
+    agent = onboarder(server)
+    (end,) = of(agent.tell(server.say(m.Shutdown(outcome="finished", reason="deadline"))), e.Exit)
+    assert end.code is ExitCode.STOPPED and "had not measured" in end.why
+
+
+def test_shutdown_after_the_rows_is_success() -> None:
+    """The server may end as soon as it has the rows."""
+    server = ServerSide()
+    agent = onboarder(server)
+    (work,) = of(agent.tell(init(server)), e.Onboard)
+    server.hear(agent.tell(e.Measured(work.number, ROWS, 512)))
+    (end,) = of(agent.tell(server.say(m.Shutdown(outcome="finished", reason="all reported"))), e.Exit)
+    assert end.code is ExitCode.OK
+
+
+def test_garbage_is_named_and_changes_nothing() -> None:
+    """What is no message is logged; it neither ends the agent nor counts as a sign of life."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    assert "no magic" in texts(agent.tell(e.Malformed("malformed", "no magic"), after=4.9))
+    assert sent(agent.run_until(0.2), m.Register)
