@@ -1,0 +1,34 @@
+"""For every test: BLAS threads are pinned before NumPy loads, and nothing may be left behind."""
+
+import sys
+from collections.abc import Iterator
+
+if "numpy" in sys.modules:
+    raise RuntimeError(
+        "NumPy was loaded before the tests could pin its threads; remove the plugin that loads it"
+    )
+
+from edge_fed.program.launch import pin_threads
+
+pin_threads()
+
+import pytest  # noqa: E402 (after the pinning)
+
+from tests import leaks  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _processwide() -> None:
+    """Starts what lives as long as the process, so that no test is blamed for it."""
+    leaks.watch_tasks()
+    leaks.warm_up()
+
+
+@pytest.fixture(autouse=True)
+def _no_leaks() -> Iterator[None]:
+    """Fails a test that leaves a task, thread, descriptor or child process."""
+    before = leaks.take()
+    yield
+    left = leaks.find(before)
+    if left:
+        pytest.fail("the test left behind: " + "; ".join(left), pytrace=False)
