@@ -97,6 +97,7 @@ class ActionKind(msgspec.Struct, frozen=True, kw_only=True):
         server: Runtimes that can do it to the server.
         membership: What it does to the set of agents that train; None: nothing. The plain loop leaves
             such actions, and all on the server, out: they change no bits there.
+        newcomer: It acts on a new onboarder of the goal, not on the agent that trains.
     """
 
     meaning: str
@@ -106,6 +107,7 @@ class ActionKind(msgspec.Struct, frozen=True, kw_only=True):
     agent: frozenset[str] = frozenset()
     server: frozenset[str] = frozenset()
     membership: Literal["join", "leave", "kill", "restart"] | None = None
+    newcomer: bool = False
 
 
 def _join(child: str, goal: int, _round: int | None, _args: Args) -> Planned:
@@ -152,9 +154,7 @@ def _link(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
     return [(0, Tell(child, {"command": "link", **args}))]
 
 
-def _onboard(_child: str, goal: int, round_: int | None, _args: Args) -> Planned:
-    child = f"onboard-{goal}"
-    child = child if round_ is None else f"{child}-round-{round_}"
+def _onboard(child: str, goal: int, round_: int | None, _args: Args) -> Planned:
     at_round = None if round_ is None else round_ - 1
     return [(0, Start(child, goal, onboard=True, at_round=at_round)), (0, UntilReady(child))]
 
@@ -234,6 +234,7 @@ ACTIONS: dict[str, ActionKind] = {
     "onboard": ActionKind(
         meaning="an agent that does not train measures the parameters of round r-1 (at_s: the newest)",
         steps=_onboard,
+        newcomer=True,
         agent=EVERYWHERE,
     ),
 }

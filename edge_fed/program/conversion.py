@@ -4,6 +4,7 @@
 alone, so that a person who wrote three mistakes reads three messages, each with its dotted path.
 """
 
+import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -39,6 +40,7 @@ def describe(kind: Any) -> str:
 
 
 def _convert(value: Any, kind: Any, faults: list[Fault], path: str) -> Any:
+    kind = _required(kind) if value is not None else kind
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _record(value, kind, faults, path)
@@ -53,6 +55,14 @@ def _convert(value: Any, kind: Any, faults: list[Fault], path: str) -> Any:
     except msgspec.ValidationError:
         faults.append(Fault(path, f"is {show(value)}, expected {describe(kind)}", _hint(value, kind)))
         return _WRONG
+
+
+def _required(kind: Any) -> Any:
+    """``T`` of ``T | None``; anything else as it is."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        options = [option for option in typing.get_args(kind) if option is not type(None)]
+        return options[0] if len(options) == 1 else kind
+    return kind
 
 
 def _record(value: Any, kind: type[msgspec.Struct], faults: list[Fault], path: str) -> Any:

@@ -1,0 +1,261 @@
+"""Decides what a runner does when: happenings in, orders out. No processes, no loop, no clock.
+
+The inproc and the processes runtime use the same director. At a boundary named in the timeline the server
+holds; the director carries out the steps of that boundary, each child's steps in order, waits until the
+server sees exactly the agents that should be there, and lets it proceed. Nothing here depends on timing,
+so that the rounds' records depend on the scenario alone.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from edge_fed.config import overrides_by_goal, parse_goals
+from edge_fed.program.exit_codes import ExitCode
+from scenarios.actions import (
+    ACTIONS,
+    SERVER,
+    Doom,
+    Kill,
+    Pause,
+    Resume,
+    Start,
+    Step,
+    Tell,
+    UntilLost,
+    UntilReady,
+)
+from scenarios.attendance import absent_at_start
+from scenarios.orders import Ended, Finish, Happening, Note, Order, Spoke, StartServer
+from scenarios.timeline import Action, Scenario, agents_of
+
+MAX_ONBOARDERS = 8  # announced onboarders that run at the same time: each is a process of about 60 MiB
+ORDERLY = frozenset({ExitCode.OK, ExitCode.STOPPED, ExitCode.INTERRUPTED, ExitCode.TERMINATED})
+
+
+class Director:
+    """One run of a scenario.
+
+    Args:
+        scenario: Checked and resolved.
+
+    Attributes:
+        held: The boundary that the server waits at, for messages.
+        expected: Agents that should be there.
+        ready: Agents and onboarders that the server counts as there.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        absent = absent_at_start(scenario)
+        self._initial = [goal for goal in overrides_by_goal(scenario) if goal not in absent]
+        self._rounds = scenario.algorithm.rounds
+        self._boundaries, self._clocked = planned_steps(scenario.timeline)
+        self._holds = sorted(k for k in self._boundaries if k <= self._rounds)
+        self._announced = deque(parse_goals(scenario.onboarding.goals))
+        self._onboarding: set[str] = set()  # announced onboarders that are running
+        self.held: int | None = None
+        self.expected: set[str] = set()
+        self.ready: set[str] = set()
+        self._alive: set[str] = set()
+        self._paused: set[str] = set()
+        self._doomed: dict[str, float] = {}  # whose death is scripted -> seconds until it is started again
+        self._queues: dict[str, deque[Step]] = {}  # each child's steps that are not carried out yet
+        self._passed = 0  # newest boundary that the server was let through
+        self._opened_at: float | None = None  # of round 1
+        self._timers: list[tuple[float, StartServer | Resume]] = []
+        self._finished = False
+
+    @property
+    def missing(self) -> list[str]:
+        """Who should be there and is not, for messages."""
+        return sorted(self.expected - self.ready - self._paused)
+
+    def begin(self) -> list[Order]:
+        """The first orders. Agents may be started before the server stands."""
+        self._alive.add(SERVER)
+        orders: list[Order] = [StartServer(tuple(self._holds))]
+        for goal in self._initial:
+            self._start(Start(f"agent-{goal}", goal), orders)
+        if self._rounds == 0:
+            self._onboard(orders)
+        return orders
+
+    def next_due(self) -> float | None:
+        """When `Tick` has something to do, in the clock of ``now``; None: never."""
+        times = [time for time, _ in self._timers]
+        if self._opened_at is not None and self._clocked:
+            times.append(self._opened_at + self._clocked[0][0])
+        return min(times, default=None)
+
+    def unreached(self) -> list[str]:
+        """Steps in seconds whose time had not come when the run ended, for people."""
+        return [f"{type(step).__name__.lower()} {step.child} at {at:g} s" for at, step in self._clocked]
+
+    def handle(self, happening: Happening, now: float) -> list[Order]:
+        """Tells the director what happened, and when in monotonic seconds; returns what to do, in order."""
+        orders: list[Order] = []
+        if self._finished:
+            return orders
+        match happening:
+            case Spoke(child="server", event=event, fields=fields):
+                self._server_spoke(event, fields, now, orders)
+            case Ended(child="server", code=code, why=why):
+                self._server_ended(code, why, now, orders)
+            case Ended(child=child, code=code, why=why):
+                self._agent_ended(child, code, why, orders)
+            case _:
+                pass
+        self._time(now, orders)
+        self._advance(now, orders)
+        return orders
+
+    def _server_spoke(self, event: str, fields: Mapping[str, Any], now: float, orders: list[Order]) -> None:
+        match event:
+            case "ready":
+                self.ready.add(self._child_of(fields))
+            case "lost" if fields.get("role", "train") == "train":
+                self.ready.discard(f"agent-{fields['agent']}")
+            case "held":
+                self.held = int(fields["round"])
+                for step in self._boundaries.pop(self.held, []):
+                    self._queues.setdefault(step.child, deque()).append(step)
+            case "opened" if self._opened_at is None:
+                self._opened_at = now
+            case "round" | "evaluation" if int(fields["round"]) >= self._rounds:
+                self._onboard(orders)
+
+    def _child_of(self, fields: Mapping[str, Any]) -> str:
+        """The child behind a server's ``ready``; onboarders of one goal come in the order they started."""
+        goal = str(fields["agent"])
+        if fields.get("role", "train") == "train":
+            return f"agent-{goal}"
+        mine = [c for c in sorted(self._alive - self.ready) if c.split("-")[:2] == ["onboard", goal]]
+        return mine[0] if mine else f"onboard-{goal}"
+
+    def _server_ended(self, code: int, why: str, now: float, orders: list[Order]) -> None:
+        self._alive.discard(SERVER)
+        self.ready.clear()
+        if SERVER in self._doomed:
+            self.held = None
+            down_s = self._doomed.pop(SERVER)
+            left = tuple(k for k in self._holds if k > self._passed)
+            self._timers.append((now + down_s, StartServer(left, resume=True)))
+            orders.append(Note("info", f"the server is dead as scripted; --resume in {down_s:g} s"))
+        else:
+            problem = f"the server ended with {_ending(code, why)}" if code else ""
+            self._finish(Finish(code if code >= 0 else ExitCode.FAILED, problem), orders)
+
+    def _agent_ended(self, child: str, code: int, why: str, orders: list[Order]) -> None:
+        scripted = self._doomed.pop(child, None) is not None
+        for group in (self._alive, self._paused, self.expected):
+            group.discard(child)
+        training = child.startswith("agent-")
+        if not training:
+            self.ready.discard(child)
+        if training and (scripted or code < 0) and SERVER in self._alive:
+            orders.append(Tell(SERVER, {"command": "lost", "agent": int(child.split("-")[1])}))
+        if not scripted and code not in ORDERLY:
+            if training and code < 0:
+                orders.append(Note("warning", f"{child} ended with {_ending(code, why)}; the run goes on"))
+            else:
+                self._finish(Finish(ExitCode.FAILED, f"{child} ended with {_ending(code, why)}"), orders)
+        if child in self._onboarding:
+            self._onboarding.discard(child)
+            self._onboard(orders)
+
+    def _finish(self, finish: Finish, orders: list[Order]) -> None:
+        self._finished = True
+        orders.append(finish)
+
+    def _time(self, now: float, orders: list[Order]) -> None:
+        for timer in [timer for timer in self._timers if now >= timer[0]]:
+            self._timers.remove(timer)
+            if isinstance(timer[1], StartServer):
+                self._alive.add(SERVER)
+                orders.append(timer[1])
+            else:
+                self._signal(timer[1], orders)
+        while self._clocked and self._opened_at is not None and now >= self._opened_at + self._clocked[0][0]:
+            _, step = self._clocked.pop(0)
+            self._queues.setdefault(step.child, deque()).append(step)
+
+    def _advance(self, now: float, orders: list[Order]) -> None:
+        """Carries out every step that can be carried out, then lets the server go if all is in place."""
+        for queue in self._queues.values():
+            while queue and not self._finished and self._do(queue[0], now, orders):
+                queue.popleft()
+        if self.held is not None and not any(self._queues.values()) and self._in_place():
+            self._passed = self.held
+            orders.append(Tell(SERVER, {"command": "proceed", "round": self.held}))
+            self.held = None
+
+    def _in_place(self) -> bool:
+        there = {child for child in self.ready if child.startswith("agent-")}
+        return SERVER in self._alive and there - self._paused == self.expected - self._paused
+
+    def _do(self, step: Step, now: float, orders: list[Order]) -> bool:
+        """Carries out one step; False: it must wait."""
+        match step:
+            case UntilLost(child=child):
+                return child not in self.ready and child not in self._alive
+            case UntilReady(child=child):
+                return child in self.ready or (child == SERVER and SERVER in self._alive)
+            case Doom(child=child, down_s=down_s):
+                self._doomed[child] = down_s
+            case Start():
+                self._start(step, orders)
+            case Resume(after_s=after_s) if after_s > 0:
+                self._timers.append((now + after_s, Resume(step.child)))
+            case Kill() | Tell() | Pause() | Resume():
+                self._signal(step, orders)
+        return True
+
+    def _signal(self, step: Kill | Tell | Pause | Resume, orders: list[Order]) -> None:
+        """Orders something from a child that is running."""
+        if step.child not in self._alive:
+            orders.append(Note("warning", f"{step.child} is not running: no {type(step).__name__.lower()}"))
+            return
+        match step:
+            case Pause():
+                self._paused.add(step.child)
+            case Resume():
+                self._paused.discard(step.child)
+            case Kill(child="server"):
+                self._alive.discard(SERVER)  # nothing is sent to it any more
+            case Tell(command={"command": "leave"}):
+                self.expected.discard(step.child)
+        orders.append(step)
+
+    def _start(self, step: Start, orders: list[Order]) -> None:
+        self._alive.add(step.child)
+        if not step.onboard:
+            self.expected.add(step.child)
+        orders.append(step)
+
+    def _onboard(self, orders: list[Order]) -> None:
+        """Starts announced onboarders, a few at a time."""
+        while self._announced and len(self._onboarding) < MAX_ONBOARDERS and not self._finished:
+            goal = self._announced.popleft()
+            self._onboarding.add(f"onboard-{goal}")
+            self._start(Start(f"onboard-{goal}", goal, onboard=True), orders)
+
+
+def planned_steps(timeline: tuple[Action, ...]) -> tuple[dict[int, list[Step]], list[tuple[float, Step]]]:
+    """The timeline as steps: by boundary, and by seconds in ascending order."""
+    boundaries: dict[int, list[Step]] = {}
+    clocked: list[tuple[float, Step]] = []
+    for index, action in enumerate(timeline):
+        kind = ACTIONS[action.do]
+        name = f"onboard-{{}}-{index}" if kind.newcomer else "agent-{}"
+        targets = [(SERVER, -1)] if action.who == SERVER else [(name.format(g), g) for g in agents_of(action)]
+        for child, goal in targets:
+            for later, step in kind.steps(child, goal, action.at_round, action.args):
+                if action.at_round is None:
+                    clocked.append((action.at_s or 0.0, step))
+                else:
+                    boundaries.setdefault(action.at_round + later, []).append(step)
+    return boundaries, sorted(clocked, key=lambda pair: pair[0])
+
+
+def _ending(code: int, why: str) -> str:
+    return (f"exit code {code}" if code >= 0 else f"signal {-code}") + (f": {why}" if why else "")
