@@ -22,8 +22,8 @@ SEEDS = range(10)
 
 @pytest.fixture
 def pool():
-    """Two fresh processes."""
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+    """Two processes; forked, because spawning also starts a tracker that outlives the test."""
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as executor:
         yield executor
 
 
