@@ -24,7 +24,7 @@ class Limits(msgspec.Struct, frozen=True):
     """Limits and timings that the server sends and the agent must keep.
 
     Attributes:
-        chunk_bytes: Largest tensor frame.
+        chunk_bytes: Largest tensor frame; at most `CHUNK_BYTES`, which an agent's socket is made for.
         max_tensor_bytes: Largest sum of a message's tensor bytes.
         heartbeat_s: An agent sends something at least this often.
         lease_s: Silence after which the server counts an agent as lost.
@@ -34,6 +34,11 @@ class Limits(msgspec.Struct, frozen=True):
     max_tensor_bytes: int = MAX_TENSOR_BYTES
     heartbeat_s: float = 1.0
     lease_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuses chunks that a peer's socket would refuse."""
+        if not 1 <= self.chunk_bytes <= CHUNK_BYTES:
+            raise ValueError(f"chunk_bytes = {self.chunk_bytes} is not in 1 to {CHUNK_BYTES}")
 
     @property
     def max_frame_bytes(self) -> int:
