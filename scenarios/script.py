@@ -180,13 +180,14 @@ def _roster_faults(scenario: Scenario) -> list[Fault]:
     """Actions in an order that cannot be, and rounds that nobody could hold."""
     faults = [fault for life in presences(scenario).values() for fault in life.faults]
     if len(absent_at_start(scenario)) == len(overrides_by_goal(scenario)):
-        faults.append(Fault("timeline", "every agent joins later, nobody is there to open round 1"))
+        joins = next(i for i, a in enumerate(scenario.timeline) if a.do == "join")
+        faults.append(Fault(f"timeline.{joins}", "every agent joins later, nobody is there to open round 1"))
     if faults or in_seconds(scenario):
         return faults
     rounds = list(attendance(scenario)) if scenario.timeline else []
     for here in rounds:
         if problem := _unplayable(scenario, here):
-            return [Fault("timeline", f"in round {here.round} {problem}")]
+            return [Fault(_latest(scenario, here.round), f"in round {here.round} {problem}")]
     return _not_in_cohort(scenario, rounds)
 
 
@@ -196,6 +197,16 @@ def _unplayable(scenario: Scenario, here: Attendance) -> str:
     asked = cohort_size(len(here.eligible), scenario.algorithm.participation)
     wanted = scenario.federation.min_updates or 0
     return f"only {asked} agents are asked, fewer than min_updates = {wanted}" if asked < wanted else ""
+
+
+def _latest(scenario: Scenario, round_: int) -> str:
+    """The path of the last action before a round that changed who is there."""
+    past = [
+        (action.at_round, index)
+        for index, action in enumerate(scenario.timeline)
+        if ACTIONS[action.do].membership and action.at_round and action.at_round <= round_
+    ]
+    return f"timeline.{max(past)[1]}" if past else "timeline"
 
 
 def _not_in_cohort(scenario: Scenario, rounds: Sequence[Attendance]) -> list[Fault]:

@@ -1,0 +1,251 @@
+"""The director as lists of happenings and orders: no processes, no loop, no clock."""
+
+from scenarios.actions import Kill, Pause, Resume, Start, Tell
+from scenarios.director import Director
+from scenarios.orders import Ended, Finish, Happening, Note, Order, Spoke, StartServer, Tick
+from scenarios.timeline import Scenario
+from tests.scenarios.test_script import action, scenario_of
+
+AGENTS = [Start(f"agent-{goal}", goal) for goal in range(4)]
+
+
+class Stage:
+    """A director, with the orders of each happening collected."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.director = Director(scenario)
+        self.now = 0.0
+        self.first = self.director.begin()
+
+    def tell(self, *happenings: Happening) -> list[Order]:
+        """Feeds happenings and returns all orders in order."""
+        return [order for happening in happenings for order in self.director.handle(happening, self.now)]
+
+    def server(self, event: str, **fields: object) -> list[Order]:
+        """One event of the server."""
+        return self.tell(Spoke("server", event, fields))
+
+    def ready(self, *agents: int) -> list[Order]:
+        """The server counts these agents as ready."""
+        return [order for agent in agents for order in self.server("ready", agent=agent, role="train")]
+
+    def running(self) -> "Stage":
+        """All four agents are ready and round 1 is open."""
+        self.ready(0, 1, 2, 3)
+        self.server("opened", round=1, cohort=[0, 1, 2, 3])
+        return self
+
+
+def proceed(round_: int) -> Tell:
+    """The order that lets the server through a boundary."""
+    return Tell("server", {"command": "proceed", "round": round_})
+
+
+def lost(agent: int) -> Tell:
+    """The word that an agent's process is dead."""
+    return Tell("server", {"command": "lost", "agent": agent})
+
+
+def test_a_run_begins_with_the_server_and_who_is_there() -> None:
+    """The server learns where to hold; late joiners are not started."""
+    assert Stage(scenario_of()).first == [StartServer(()), *AGENTS]
+    late = Stage(scenario_of(action("join", "2", "at_round = 4") + action("join", "3")))
+    assert late.first == [StartServer((4, 5)), *AGENTS[:2]]
+
+
+def test_a_joiner_is_started_at_its_boundary_and_waited_for() -> None:
+    """The server goes on only when the joiner is ready."""
+    stage = Stage(scenario_of(action("join")))
+    stage.ready(0, 1, 2)
+    assert stage.server("held", round=5) == [AGENTS[3]]
+    assert stage.director.missing == ["agent-3"]
+    assert stage.tell(Tick()) == []
+    assert stage.ready(3) == [proceed(5)]
+
+
+def test_a_killed_agent_is_reaped_and_declared_lost_before_the_round_opens() -> None:
+    """Kill, its end, the word to the server, the server's word, then on."""
+    stage = Stage(scenario_of(action("kill"))).running()
+    assert stage.server("held", round=5) == [Kill("agent-3")]
+    assert stage.tell(Ended("agent-3", -9)) == [lost(3)]
+    assert stage.server("lost", agent=3, why="declared") == [proceed(5)]
+
+
+def test_a_leaver_says_goodbye_and_is_waited_for() -> None:
+    """The round opens when the server has seen it go and the program has ended."""
+    stage = Stage(scenario_of(action("leave"))).running()
+    assert stage.server("held", round=5) == [Tell("agent-3", {"command": "leave"})]
+    assert stage.server("lost", agent=3, why="bye") == []
+    assert stage.tell(Ended("agent-3", 0)) == [proceed(5)]
+
+
+def test_a_restarted_agent_is_back_before_the_round_opens() -> None:
+    """The new program starts only when the old one is gone for the server too."""
+    stage = Stage(scenario_of(action("restart"))).running()
+    assert stage.server("held", round=5) == [Kill("agent-3")]
+    assert stage.tell(Ended("agent-3", -9)) == [lost(3)]
+    assert stage.server("lost", agent=3) == [AGENTS[3]]
+    assert stage.ready(3) == [proceed(5)]
+
+
+def test_down_rounds_bring_an_agent_back_later() -> None:
+    """down_rounds = 2 holds before round 5 and before round 7."""
+    stage = Stage(scenario_of(action("restart", args="down_rounds = 2"))).running()
+    assert stage.first[0] == StartServer((5, 7))
+    stage.server("held", round=5)
+    stage.tell(Ended("agent-3", -9))
+    assert stage.server("lost", agent=3) == [proceed(5)]
+    assert stage.server("held", round=7) == [AGENTS[3]]
+    assert stage.ready(3) == [proceed(7)]
+
+
+def test_a_point_kills_inside_the_round_and_is_settled_at_the_next_boundary() -> None:
+    """The agent is armed, counts as eligible, and must be gone before the next round opens."""
+    stage = Stage(scenario_of(action("kill", args='point = "trained"'))).running()
+    assert stage.first[0] == StartServer((5, 6))
+    die = Tell("agent-3", {"command": "die", "point": "trained", "round": 5})
+    assert stage.server("held", round=5) == [die, proceed(5)]
+    assert stage.server("held", round=6) == []
+    assert stage.tell(Ended("agent-3", -9)) == [lost(3)]
+    assert stage.server("lost", agent=3) == [proceed(6)]
+
+
+def test_a_killed_server_is_resumed_and_everybody_is_waited_for() -> None:
+    """It holds at the same boundary again; agents that are not back yet are waited for."""
+    stage = Stage(scenario_of(action("kill", "server", args="down_s = 2"))).running()
+    assert stage.server("held", round=5) == [Kill("server")]
+    stage.now = 10.0
+    assert [type(order) for order in stage.tell(Ended("server", -9))] == [Note]
+    assert stage.director.next_due() == 12.0
+    assert stage.tell(Tick()) == []
+    stage.now = 12.0
+    assert stage.tell(Tick()) == [StartServer((5,), resume=True)]
+    assert stage.ready(0, 1, 2) == []
+    assert stage.server("held", round=5) == []
+    assert stage.ready(3) == [proceed(5)]
+
+
+def test_a_server_that_dies_at_a_point_is_resumed_without_the_boundary_it_passed() -> None:
+    """Armed before round 5; after the resume it holds only before round 6."""
+    stage = Stage(scenario_of(action("kill", "server", args='point = "theta"'))).running()
+    die = Tell("server", {"command": "die", "point": "theta", "round": 5})
+    assert stage.server("held", round=5) == [die, proceed(5)]
+    orders = stage.tell(Ended("server", -9))
+    assert [order for order in orders if isinstance(order, StartServer)] == [StartServer((6,), resume=True)]
+    stage.ready(0, 1, 3)
+    assert stage.server("held", round=6) == []
+    assert stage.ready(2) == [proceed(6)]
+
+
+def test_slow_and_link_are_told_without_waiting() -> None:
+    """They change no membership."""
+    stage = Stage(
+        scenario_of(action("slow", "1", args="compute_delay_s = 1") + action("link", "2", args="loss = 0.5"))
+    ).running()
+    assert stage.server("held", round=5) == [
+        Tell("agent-1", {"command": "slow", "compute_delay_s": 1.0}),
+        Tell("agent-2", {"command": "link", "loss": 0.5}),
+        proceed(5),
+    ]
+
+
+def test_a_paused_agent_is_not_waited_for_and_goes_on_later() -> None:
+    """A pause for a time ends by the clock; meanwhile no boundary waits for the agent."""
+    stage = Stage(
+        scenario_of(action("pause", args="for_s = 3") + action("leave", "0", "at_round = 6"))
+    ).running()
+    assert stage.server("held", round=5) == [Pause("agent-3"), proceed(5)]
+    stage.server("lost", agent=3, why="lease")
+    stage.server("held", round=6)
+    stage.server("lost", agent=0, why="bye")
+    assert stage.tell(Ended("agent-0", 0)) == [proceed(6)]
+    stage.now = 3.0
+    assert stage.tell(Tick()) == [Resume("agent-3")]
+
+
+def test_actions_in_seconds_count_from_the_opening_of_round_1() -> None:
+    """Before that the clock stands still; there is no boundary to hold at."""
+    stage = Stage(scenario_of(action("kill", when="at_s = 4")))
+    assert stage.first[0] == StartServer(())
+    stage.ready(0, 1, 2, 3)
+    stage.now = 100.0
+    assert stage.tell(Tick()) == []
+    assert stage.server("opened", round=1) == []
+    assert stage.director.next_due() == 104.0
+    assert stage.director.unreached()
+    stage.now = 104.0
+    assert stage.tell(Tick()) == [Kill("agent-3")]
+    assert stage.tell(Ended("agent-3", -9)) == [lost(3)]
+
+
+def test_announced_onboarders_start_with_the_last_round_a_few_at_a_time() -> None:
+    """More than eight wait for a place; each starts once."""
+    scenario = scenario_of("\n[onboarding]\ngoals = '0-9'\n")
+    stage = Stage(scenario).running()
+    assert stage.server("round", round=9) == []
+    started = stage.server("round", round=10)
+    assert [order.child for order in started if isinstance(order, Start)] == [
+        f"onboard-{k}" for k in range(8)
+    ]
+    assert stage.server("evaluation", round=10) == []
+    assert stage.tell(Ended("onboard-3", 0)) == [Start("onboard-8", 8, onboard=True)]
+
+
+def test_an_onboarder_in_the_middle_of_the_run_is_no_agent_that_trains() -> None:
+    """It measures the parameters before the boundary; its end changes nobody's membership."""
+    stage = Stage(scenario_of(action("onboard", "3"))).running()
+    start = Start("onboard-3-0", 3, onboard=True, at_round=4)
+    assert stage.server("held", round=5) == [start]
+    assert stage.server("ready", agent=3, role="onboard") == [proceed(5)]
+    assert stage.server("lost", agent=3, role="onboard") == []
+    assert stage.tell(Ended("onboard-3-0", 0)) == []
+    assert stage.director.missing == []
+
+
+def test_the_end_of_the_server_is_the_end_of_the_run() -> None:
+    """Its exit code is the run's; afterwards nothing is ordered."""
+    stage = Stage(scenario_of()).running()
+    assert stage.tell(Ended("server", 0)) == [Finish(0)]
+    assert stage.tell(Ended("agent-1", 0)) == []
+    failed = Stage(scenario_of()).running().tell(Ended("server", 3, "quorum"))
+    assert failed == [Finish(3, "the server ended with exit code 3: quorum")]
+
+
+def test_a_child_that_fails_ends_the_run_by_name() -> None:
+    """An agent that was refused, or an onboarder that crashed, is named with its cause."""
+    refused = Stage(scenario_of()).tell(Ended("agent-2", 4, "dimension"))
+    assert refused == [Finish(1, "agent-2 ended with exit code 4: dimension")]
+    stage = Stage(scenario_of("\n[onboarding]\ngoals = '8'\n")).running()
+    stage.server("round", round=10)
+    assert stage.tell(Ended("onboard-8", 1)) == [Finish(1, "onboard-8 ended with exit code 1")]
+
+
+def test_an_agent_that_somebody_else_killed_is_lost_and_the_run_goes_on() -> None:
+    """Kill -9 from outside is an accident of the fleet, not of the runner."""
+    orders = Stage(scenario_of()).running().tell(Ended("agent-2", -9))
+    assert orders[0] == lost(2)
+    assert isinstance(orders[1], Note)
+    assert len(orders) == 2
+
+
+def test_an_agent_that_was_stopped_in_order_is_no_failure() -> None:
+    """SIGTERM to an agent makes it say goodbye; the boundary does not wait for it."""
+    stage = Stage(scenario_of(action("leave", "0"))).running()
+    assert stage.tell(Ended("agent-2", 143)) == []
+    stage.server("lost", agent=2, why="bye")
+    stage.server("held", round=5)
+    stage.server("lost", agent=0, why="bye")
+    assert stage.tell(Ended("agent-0", 0)) == [proceed(5)]
+
+
+def test_boundary_with_several_actions_waits_for_all() -> None:
+    """A join, a kill and a leave before the same round are done side by side."""
+    stage = Stage(scenario_of(action("join") + action("kill", "0") + action("leave", "1")))
+    stage.ready(0, 1, 2)
+    orders = stage.server("held", round=5)
+    assert orders == [AGENTS[3], Kill("agent-0"), Tell("agent-1", {"command": "leave"})]
+    assert stage.ready(3) == []
+    assert stage.tell(Ended("agent-1", 0)) == []
+    assert stage.server("lost", agent=1) == []
+    assert stage.tell(Ended("agent-0", -9)) == [lost(0)]
+    assert stage.server("lost", agent=0) == [proceed(5)]
