@@ -1,0 +1,118 @@
+"""What an agent must agree on with this run before it may take part. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from edge_fed.config import Agents, Onboarding, Overrides, RunConfig, merge, overrides_by_goal
+from edge_fed.envs import make_family
+from edge_fed.federated.task import initial_params
+from edge_fed.params import F8, params_sha256, schema_sha256
+from edge_fed.policies import make_policy
+from edge_fed.validation import check_run
+from protocol.messages import Ready, Register, Reject, Role
+
+
+class Admission:
+    """The run as its server knows it: the server owns no environment, only their common shape.
+
+    Args:
+        config: The run's settings, already checked.
+        run_id: The run's id, 16 bytes.
+    """
+
+    def __init__(self, config: RunConfig, run_id: bytes) -> None:
+        family = make_family(config.environment)
+        policy = make_policy(config.policy, family.make(0).spaces)
+        self.config = config
+        self.run_id = run_id
+        self.planned = overrides_by_goal(config)
+        self.goals = family.num_train + family.num_held_out
+        self.train_goals = family.num_train
+        self.dimension = policy.dimension
+        self.schema_sha256 = schema_sha256(policy.dimension, policy.description)
+        self.initial: F8 = initial_params(config)
+        self.initial.flags.writeable = False
+        self.initial_sha256 = params_sha256(self.initial)
+        self.config_values: dict[str, Any] = msgspec.to_builtins(config)
+
+    def role(self, message: Register, training_over: bool) -> Role:
+        """What this agent is in this run."""
+        trains = message.role == "auto" and message.agent in self.planned and not training_over
+        return "train" if trains else "onboard"
+
+    def refuse(self, message: Register) -> Reject | None:
+        """Checks a registration against the run; None: welcome."""
+        if message.known_run not in (None, self.run_id):
+            return Reject(
+                reason="wrong_run",
+                message="this server leads another run than the one this agent process took part in; "
+                "start a new agent process to join it",
+                expected=self.run_id.hex(),
+                received=message.known_run.hex() if message.known_run else "",
+            )
+        if message.agent >= self.goals:
+            return Reject(
+                reason="unknown_goal",
+                message=f"family {self.config.environment.family!r} has the goals 0 to {self.goals - 1} "
+                f"(0 to {self.train_goals - 1} train); choose one of them with --goal",
+                expected=f"0 to {self.goals - 1}",
+                received=str(message.agent),
+            )
+        return None
+
+    def overrides(self, message: Register) -> Overrides | Reject:
+        """The overrides that this agent works with: of its ``[[agents]]`` table, then its own."""
+        table = self.planned.get(message.agent, Overrides())
+        if not message.overrides:
+            return table
+        try:
+            merged = merge(table, msgspec.convert(message.overrides, Overrides))
+        except msgspec.ValidationError as error:
+            return _bad_overrides(str(error), message)
+        fields = {name: getattr(merged, name) for name in Overrides.__struct_fields__}
+        alone = msgspec.structs.replace(
+            self.config,
+            agents=(Agents(goals=(message.agent,), **fields),),
+            federation=msgspec.structs.replace(self.config.federation, quorum=None, min_updates=None),
+            onboarding=Onboarding(),
+        )
+        faults = [str(fault).replace("agents.0.", "", 1) for fault in check_run(alone)]
+        return _bad_overrides("; ".join(faults), message) if faults else merged
+
+    def unfit(self, message: Ready) -> Reject | None:
+        """Checks what the agent has built; None: it fits."""
+        if message.dimension != self.dimension:
+            return Reject(
+                reason="dimension",
+                message=f"the run's parameters have {self.dimension} entries, this agent's "
+                f"{message.dimension}; its environment or policy is another one",
+                expected=str(self.dimension),
+                received=str(message.dimension),
+            )
+        if message.schema_sha256 != self.schema_sha256:
+            return Reject(
+                reason="schema",
+                message="this agent's policy has another layout of parameters; "
+                "install the same edge_fed on both sides",
+                expected=self.schema_sha256,
+                received=message.schema_sha256,
+            )
+        if message.initial_sha256 != self.initial_sha256:
+            return Reject(
+                reason="environment",
+                message="this agent computes other initial parameters from the same configuration; "
+                "install the same edge_fed and NumPy on both sides",
+                expected=self.initial_sha256,
+                received=message.initial_sha256,
+            )
+        return None
+
+
+def _bad_overrides(what: str, message: Register) -> Reject:
+    return Reject(
+        reason="overrides",
+        message=f"agent {message.agent} cannot work with its overrides: {what}"[:4000],
+        expected=", ".join(Overrides.__struct_fields__),
+        received=str(message.overrides)[:1000],
+    )

@@ -1,0 +1,248 @@
+"""The course of a run, from the first agent to the last report. Pure.
+
+    joining -> [evaluating] -> (held) -> running -> committing -> ... -> onboarding -> serving -> finished
+
+Every step that may last has a deadline in `Watch`, and an outcome when that passes.
+"""
+
+from edge_fed.program.exit_codes import ExitCode
+from protocol.messages import Shutdown
+from server import events as e
+from server.hosting import Hosting
+from server.ledger import Resume
+from server.measuring import Measuring
+from server.reception import dismissed
+from server.room import Room
+from server.training import Training
+
+MAX_SKIPPED = 3  # skipped rounds in a row that end the run
+TOO_FEW = "the run ends: too few agents"
+
+
+class Course:
+    """Where the run stands, and the steps between.
+
+    Args:
+        room: What the server's parts share.
+        holds: Rounds before which the supervisor is asked.
+        serve: Stay for onboarders after the run.
+        resume: What an earlier server process left; None: a new run.
+
+    Attributes:
+        phase: As HEARTBEAT says it.
+        ended: `Exit` was asked for.
+    """
+
+    def __init__(self, room: Room, holds: frozenset[int], serve: bool, resume: Resume | None) -> None:
+        self.room = room
+        self.training = Training(room)
+        self.measuring = Measuring(room, resume.evaluated if resume else frozenset(), self.next)
+        self.hosting = Hosting(room, resume.reports if resume else ())
+        self.phase = "joining"
+        self.ended = False
+        self._holds = set(holds)
+        self._serve = serve
+        self._resume = resume
+        self._returning = resume.expected if resume else ()
+        self._joined = False
+
+    # --- joining -----------------------------------------------------------------------------------
+
+    def start(self, now: float) -> None:
+        """The socket is bound: commit the initial parameters, or go on where the run stood."""
+        ledger = self.room.ledger
+        if ledger.committed < 0:
+            self.room.commit(e.Commit(0, ledger.params, ledger.book()))
+            return
+        self.room.out.committed = ledger.committed
+        if ledger.committed >= self.room.last_round and not self.measuring.due(ledger.committed):
+            self._finish_training(now)
+        else:
+            self._join(now)
+
+    def _join(self, now: float) -> None:
+        """Waits for the agents the run starts with; after a restart, for those that were there."""
+        federation = self.room.config.federation
+        self.phase = "joining"
+        until, ends = now + federation.join_deadline_s, TOO_FEW
+        if self._returning:
+            until, ends = now + federation.round_deadline_s, "the run goes on with those who are here"
+        what = f"{self._need()} training agents"
+        self.room.watch.begin(what, self._absent, until, ends, now, after_s=0.5)
+        self.arrived(now)
+
+    def _expected(self) -> tuple[int, ...]:
+        return self._returning or tuple(self.room.admission.planned)
+
+    def _need(self) -> int:
+        quorum = self.room.config.federation.quorum or len(self.room.admission.planned)
+        return min(quorum, len(self._expected()))
+
+    def _absent(self) -> tuple[int, ...]:
+        here = set(self.room.members.eligible())
+        return tuple(agent for agent in self._expected() if agent not in here)
+
+    def arrived(self, now: float) -> None:
+        """A training agent became READY, or left: start if everybody needed is here."""
+        if self.phase != "joining" or self.room.committing:
+            return
+        self.room.watch.changed(now)
+        here = len(self.room.members.eligible())
+        if self._joined:  # a boundary had found nobody
+            enough = here > 0
+        elif self._returning:
+            enough = not self._absent()
+        else:
+            enough = here >= self._need()
+        if enough:
+            self._go(now)
+
+    def more_patience(self, now: float) -> None:
+        """A READY or a report restarts the deadline of the join phase and of onboarding."""
+        if self.phase == "onboarding" or (self.phase == "joining" and not self._returning):
+            self.room.watch.postpone(now + self.room.config.federation.join_deadline_s)
+
+    def _go(self, now: float) -> None:
+        self._joined = True
+        self.room.watch.end()
+        self.next(now)
+
+    # --- boundaries --------------------------------------------------------------------------------
+
+    def committed(self, round_: int, now: float) -> None:
+        """A checkpoint is on disk."""
+        self.room.committing = False
+        self.room.ledger.committed = self.room.out.committed = round_
+        self.hosting.serve(now)
+        if self._joined:
+            self.next(now)
+        else:
+            self._join(now)
+
+    def next(self, now: float) -> None:
+        """The boundary after the newest committed round: what comes now?"""
+        done = self.room.ledger.committed
+        if self.room.ledger.skipped >= MAX_SKIPPED:
+            self.end(ExitCode.QUORUM, "failed", f"{MAX_SKIPPED} rounds in a row had too few updates")
+        elif self.measuring.due(done):
+            self.phase = "evaluating"
+            self.measuring.start(done, now)
+        elif done >= self.room.last_round:
+            self._finish_training(now)
+        elif done + 1 in self._holds:
+            self._hold(done + 1, now)
+        else:
+            self._open(done + 1, now)
+
+    def _hold(self, round_: int, now: float) -> None:
+        self.phase = "held"
+        until = now + self.room.config.federation.join_deadline_s
+        what = f"the supervisor's word before round {round_}"
+        self.room.watch.begin(what, tuple, until, "the run fails", now)
+        self.room.out.put(e.Journal("held", {"round": round_}))
+        self.room.out.tell("held", round=round_)
+
+    def proceed(self, round_: int, now: float) -> None:
+        """The supervisor lets this round open, now or when it comes."""
+        self._holds.discard(round_)
+        if self.phase == "held" and self.room.ledger.committed + 1 == round_:
+            self._go(now)
+
+    def _open(self, round_: int, now: float) -> None:
+        resume, self._resume, self._returning = self._resume, None, ()
+        self.phase = "running"
+        if not self.training.open(round_, resume, now):
+            self.phase = "joining"
+            until = now + self.room.config.federation.join_deadline_s
+            self.room.watch.begin("any training agent", self._absent, until, TOO_FEW, now, after_s=0.5)
+
+    def excuse(self, agent: int, reason: str, now: float) -> None:
+        """A training agent cannot answer: nobody waits for it any longer."""
+        self.training.excuse(agent, reason, now)
+        self.measuring.excuse(agent, reason, now)
+
+    # --- after round K -----------------------------------------------------------------------------
+
+    def _finish_training(self, now: float) -> None:
+        room = self.room
+        finished = self._resume is not None and self._resume.finished
+        self.phase, self._joined = "onboarding", True
+        room.reception.training_over = True
+        for member in list(room.members.training.values()):
+            word = dismissed("the run is complete")
+            room.out.send(member, word)
+            room.members.remove(member, word)
+        until = now + room.config.federation.join_deadline_s
+        what, ends = "reports of onboarders", "the run ends without them"
+        room.watch.begin(what, self.hosting.outstanding, until, ends, now, after_s=0.5)
+        self.hosting.serve(now)
+        self._serve = self._serve or finished
+        self.settle(now)
+
+    def settle(self, now: float) -> None:
+        """Ends the run once every announced and connected onboarder has reported."""
+        if self.phase == "onboarding" and not self.hosting.outstanding():
+            self._finish("the run is complete")
+        else:
+            self.room.watch.changed(now)
+
+    def _finish(self, why: str) -> None:
+        if self._serve:
+            self.phase = "serving"
+            self.room.watch.end()
+            self.room.out.log("info", f"{why}; serving its parameters until stopped")
+        else:
+            self.end(ExitCode.OK, "finished", why)
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def time_up(self, now: float) -> None:
+        """The current wait has lasted as long as it may."""
+        if self.training.round is not None:
+            for agent in self.training.round.waiting:
+                self.training.excuse(agent, "deadline", now)
+        elif self.measuring.evaluation is not None:
+            for agent in self.measuring.evaluation.waiting:
+                self.measuring.excuse(agent, "deadline", now)
+        elif self.phase == "held":
+            self.end(ExitCode.FAILED, "failed", "the supervisor did not answer at a round boundary")
+        elif self.phase == "onboarding":
+            goals = _names(self.hosting.outstanding())
+            self.room.out.log("warning", f"no report of the onboarders with goals {goals}")
+            self._finish(f"the run is complete, without reports of goals {goals}")
+        elif self.phase == "joining":
+            self._join_time_up(now)
+
+    def _join_time_up(self, now: float) -> None:
+        here, need = len(self.room.members.eligible()), 1 if self._joined else self._need()
+        only_measuring = self.room.ledger.committed >= self.room.last_round
+        if self._returning and (here >= need or only_measuring):
+            self._go(now)
+            return
+        missing = _names(self._absent())
+        why = f"{here} training agents are here, {need} are needed; missing: {missing}"
+        self.end(ExitCode.QUORUM, "failed", why)
+
+    def end(self, code: ExitCode, outcome: e.Outcome, why: str) -> None:
+        """Sends everybody home; nothing happens after this."""
+        word = Shutdown(outcome=outcome, reason=why)
+        for challenge in self.room.members.challenges.values():
+            self.room.out.outside(challenge.peer, word)
+        for member in self.room.members.everybody():
+            self.room.out.send(member, word)
+        self.phase, self.ended = "finished", True
+        self.room.watch.end()
+        self.room.out.put(e.Exit(code, outcome, why))
+
+    def progress(self, now: float) -> str:
+        """How far the run is, for agents that wait for its end."""
+        done, last = max(0, self.room.ledger.committed), self.room.last_round
+        if self.training.began is None or done >= last:
+            return self.room.watch.line(now)
+        began, first = self.training.began
+        each = (now - began) / max(1, done - first + 1)
+        return f"round {done} of {last} is done, about {each * (last - done):.0f} s left"
+
+
+def _names(agents: tuple[int, ...]) -> str:
+    return ", ".join(map(str, agents)) or "nobody"

@@ -1,0 +1,103 @@
+"""Initializations for onboarders: INIT out, REPORT in. Pure."""
+
+from typing import Any
+
+from edge_fed.config import parse_goals
+from edge_fed.params import F8, crc32
+from protocol.messages import Init, Message, Onboard, Report, Shutdown
+from server import events as e
+from server.members import Member
+from server.onboarding import Onboarding
+from server.room import Room
+
+
+class Hosting:
+    """Serves whoever asks for an initialization, and collects the reports.
+
+    Args:
+        room: What the server's parts share.
+        reports: Of an earlier server process.
+    """
+
+    def __init__(self, room: Room, reports: tuple[dict[str, Any], ...] = ()) -> None:
+        goals = parse_goals(room.config.onboarding.goals)
+        self.onboarding = Onboarding(goals, room.ledger.params.nbytes)
+        self._room = room
+        for report in reports:
+            self.onboarding.restore(report)
+
+    def outstanding(self) -> tuple[int, ...]:
+        """Goals whose report is due."""
+        return self.onboarding.outstanding(self._room.members.onboarders())
+
+    def ask(self, member: Member, message: Onboard, now: float) -> None:
+        """An onboarder wants an initialization."""
+        last = self._room.last_round
+        if message.at == "round" and message.round > last:
+            self._turn_away(member, f"there is no round {message.round}: the run has {last} rounds")
+            return
+        self.onboarding.ask(member, message)
+        self.serve(now)
+
+    def serve(self, now: float) -> None:
+        """Hands out what can be handed out now."""
+        room = self._room
+        if room.committing:  # the newest parameters do not count yet
+            return
+        done = room.ledger.committed
+        for incarnation, round_ in self.onboarding.servable(done, room.last_round, now):
+            member = room.members.by_incarnation(incarnation)
+            if member is not None and round_ == done:
+                self._hand_out(member, round_, room.ledger.params, now)
+            elif member is not None:
+                self.onboarding.loading(incarnation, round_)
+                room.out.put(e.Load(round_))
+
+    def loaded(self, round_: int, params: F8 | None, now: float) -> None:
+        """An earlier checkpoint was read for those who asked for it."""
+        for incarnation in self.onboarding.loaded(round_):
+            member = self._room.members.by_incarnation(incarnation)
+            if member is not None and params is not None:
+                self._hand_out(member, round_, params, now)
+            elif member is not None:
+                self._turn_away(member, f"the checkpoint of round {round_} is not kept in this run folder")
+
+    def remind(self, member: Member, now: float) -> None:
+        """Sends INIT again to an onboarder that evidently never got it."""
+        size, pause_s = self._room.ledger.params.nbytes, 2 * self._room.config.federation.heartbeat_s
+        if self.onboarding.lacks(member) and member.overdue(size, pause_s, now):
+            self.onboarding.again(member)
+        self.serve(now)
+
+    def report(self, member: Member, message: Report) -> None:
+        """Records an onboarder's rows; a resend changes nothing."""
+        row = self.onboarding.report(member, message)
+        if row is None:
+            return
+        room = self._room
+        room.out.put(e.Evaluation(row))
+        text = f"agent {member.agent} reports {len(message.rows)} rows from round {message.round}"
+        room.out.note("report", text, agent=member.agent, round=message.round)
+        room.out.tell("report", agent=member.agent, rows=row["rows"])
+
+    def place(self, member: Member) -> str:
+        """What an onboarder that waits is told about its turn."""
+        place = self.onboarding.place(member)
+        return f"{place} onboarders are served before this one" if place else ""
+
+    def _hand_out(self, member: Member, round_: int, params: F8, now: float) -> None:
+        member.ask("init", round_, params.nbytes, now)
+        init: Message = Init(round=round_, crc32=crc32(params), final=round_ >= self._room.last_round)
+        self.onboarding.sent(member, round_, now)
+        self._room.out.send(member, init, {"params": params})
+        text = f"agent {member.agent} gets the parameters of round {round_}"
+        self._room.out.note("initialized", text, agent=member.agent, round=round_)
+
+    def _turn_away(self, member: Member, why: str) -> None:
+        """This onboarder wants what the run cannot give."""
+        room = self._room
+        room.out.note("turned_away", f"agent {member.agent}: {why}", "warning", agent=member.agent)
+        word = Shutdown(outcome="failed", reason=why)
+        self.onboarding.drop(member)
+        room.out.send(member, word)
+        room.members.remove(member, word)

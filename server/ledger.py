@@ -1,0 +1,156 @@
+"""The server's bookkeeping that must survive a crash: what was committed, and what each agent last sent.
+
+Pure. A `Book` is a frozen copy for the checkpoint's sidecar; a `Ledger` is rebuilt from it on resume.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from edge_fed.federated.record import RoundRecord
+from edge_fed.params import F8
+from protocol.messages import Update
+
+Verdict = Literal["folded", "skipped", "late", "refused"]
+
+
+class Last(msgspec.Struct, frozen=True):
+    """An agent's newest update: its round, its checksum, and what became of it."""
+
+    round: int
+    crc32: int
+    verdict: Verdict
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Trajectories an agent sampled for training, discarded work included.
+
+    Attributes:
+        earlier: Of its earlier processes.
+        incarnation: Its newest process, hex.
+        newest: Of that process, as it said last.
+    """
+
+    earlier: int = 0
+    incarnation: str = ""
+    newest: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of its processes together."""
+        return self.earlier + self.newest
+
+
+class Book(msgspec.Struct, frozen=True):
+    """What the sidecar keeps besides the round's record.
+
+    Attributes:
+        last: Agent -> its newest update.
+        last_counted: Agent -> newest round that counted an update of it.
+        trajectories: Agent -> trajectories of its counted updates.
+        spent: Agent -> trajectories sampled, discarded work included.
+        skipped: Skipped rounds in a row.
+        fingerprints: Every numerics fingerprint seen.
+    """
+
+    last: dict[int, Last] = {}
+    last_counted: dict[int, int] = {}
+    trajectories: dict[int, int] = {}
+    spent: dict[int, Spent] = {}
+    skipped: int = 0
+    fingerprints: tuple[str, ...] = ()
+
+
+class Ledger:
+    """Committed parameters and the bookkeeping beside them.
+
+    Args:
+        params: Parameters after ``committed``, ``[d]``.
+        committed: Newest committed round; -1: not even the initial parameters are.
+        book: Of that round's checkpoint.
+    """
+
+    def __init__(self, params: F8, committed: int = -1, book: Book | None = None) -> None:
+        book = book or Book()
+        self.params = params
+        self.committed = committed
+        self.closed = committed  # newest round with an outcome, committed or about to be
+        self.last = dict(book.last)
+        self.last_counted = dict(book.last_counted)
+        self.trajectories = dict(book.trajectories)
+        self.spent = dict(book.spent)
+        self.skipped = book.skipped
+        self.fingerprints = list(book.fingerprints)
+
+    def book(self) -> Book:
+        """A frozen copy for the checkpoint."""
+        return Book(
+            dict(self.last),
+            dict(self.last_counted),
+            dict(self.trajectories),
+            dict(self.spent),
+            self.skipped,
+            tuple(self.fingerprints),
+        )
+
+    def close(self, record: RoundRecord, params: F8) -> None:
+        """Takes over a round's outcome; it counts once its checkpoint is committed."""
+        self.params, self.closed = params, record.round
+        folded = record.outcome == "folded"
+        self.skipped = 0 if folded else self.skipped + 1
+        for contribution in record.contributors:
+            agent = contribution.agent
+            self.last[agent] = Last(record.round, contribution.crc32, "folded")
+            self.last_counted[agent] = record.round
+            self.trajectories[agent] = self.trajectories.get(agent, 0) + contribution.trajectories
+
+    def skip(self, round_: int, held: Iterable[tuple[int, int]]) -> None:
+        """Remembers the updates of a round that had too few of them."""
+        for agent, checksum in held:
+            self.last[agent] = Last(round_, checksum, "skipped")
+
+    def note_update(self, agent: int, incarnation: bytes, update: Update) -> None:
+        """Counts the work behind an update, whether or not it will be averaged."""
+        before = self.spent.get(agent, Spent())
+        process = incarnation.hex()
+        earlier = before.earlier if before.incarnation == process else before.total
+        newest = update.trajectories_spent
+        if before.incarnation == process:
+            newest = max(newest, before.newest)
+        self.spent[agent] = Spent(earlier, process, newest)
+
+    def note_verdict(self, agent: int, update: Update, verdict: Verdict) -> None:
+        """Remembers an update that was not averaged, so that its resend gets the same answer."""
+        known = self.last.get(agent)
+        if known is None or known.round < update.round:
+            self.last[agent] = Last(update.round, update.crc32, verdict)
+
+    def note_fingerprint(self, fingerprint: str) -> bool:
+        """Remembers a numerics fingerprint; returns whether it is a second, different one."""
+        if fingerprint in self.fingerprints:
+            return False
+        self.fingerprints.append(fingerprint)
+        return len(self.fingerprints) > 1
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """What an earlier server process left behind besides the checkpoint.
+
+    Attributes:
+        expected: Agents that were there when it died, as far as the folder tells.
+        round: The round it had opened after the newest checkpoint; 0: none.
+        eligible: Of that round.
+        cohort: Of that round.
+        evaluated: Rounds whose evaluation is recorded.
+        reports: Reports of onboarders.
+        finished: It had ended in order.
+    """
+
+    expected: tuple[int, ...] = ()
+    round: int = 0
+    eligible: tuple[int, ...] = ()
+    cohort: tuple[int, ...] = ()
+    evaluated: frozenset[int] = frozenset()
+    reports: tuple[dict[str, Any], ...] = ()
+    finished: bool = False

@@ -1,0 +1,177 @@
+"""Agents that never train: what they asked for, who is served, and whose report is due. Pure.
+
+At most two bulk transfers run at once; the others are told their place. A vector that fits one chunk is
+no bulk and is handed out at once.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from protocol.limits import CHUNK_BYTES
+from protocol.messages import Onboard, Report
+from server.members import MIN_LINK_RATE, Member
+
+MAX_TRANSFERS = 2
+RECEIVED = ("onboarding", "evaluating")  # phases in which an onboarder holds its initialization
+GRACE_S = 2.0
+
+
+class Request(msgspec.Struct):
+    """An onboarder's request for an initialization.
+
+    Attributes:
+        message: What it asked for.
+        sent_at: When INIT went out; None: not yet.
+        round: Whose parameters it got.
+        loading: Round whose checkpoint is being read for it.
+    """
+
+    message: Onboard
+    sent_at: float | None = None
+    round: int = 0
+    loading: int | None = None
+
+
+class Onboarding:
+    """Requests in order of arrival, and reports.
+
+    Args:
+        announced: Goals whose reports the run waits for.
+        size: Bytes of one parameter vector.
+    """
+
+    def __init__(self, announced: Iterable[int], size: int) -> None:
+        self.announced = frozenset(announced)
+        self.reports: dict[tuple[int, str, int], dict[str, Any]] = {}
+        self._size = size
+        self._requests: dict[bytes, Request] = {}  # by incarnation
+        self._running: dict[bytes, float] = {}  # bulk transfers -> when they must have ended
+
+    def ask(self, member: Member, message: Onboard) -> None:
+        """Takes a request; a repeated one is served again."""
+        self._running.pop(member.incarnation, None)
+        self._requests[member.incarnation] = Request(message)
+
+    def drop(self, member: Member) -> None:
+        """The onboarder is gone."""
+        self._requests.pop(member.incarnation, None)
+        self._running.pop(member.incarnation, None)
+
+    def servable(self, committed: int, final: int, now: float) -> list[tuple[bytes, int]]:
+        """Incarnations that can be sent an initialization now, and of which round.
+
+        Args:
+            committed: Newest committed round.
+            final: The last round K.
+            now: Monotonic seconds.
+        """
+        for incarnation, until in list(self._running.items()):
+            if now >= until:
+                del self._running[incarnation]
+        free = MAX_TRANSFERS - len(self._running) if self._bulk else math.inf
+        found: list[tuple[bytes, int]] = []
+        for incarnation, request in self._requests.items():
+            round_ = _round_of(request.message, committed, final)
+            if (
+                request.sent_at is None
+                and request.loading is None
+                and round_ is not None
+                and len(found) < free
+            ):
+                found.append((incarnation, round_))
+        return found
+
+    def loading(self, incarnation: bytes, round_: int) -> None:
+        """The checkpoint for this request is being read."""
+        self._requests[incarnation].loading = round_
+
+    def loaded(self, round_: int) -> list[bytes]:
+        """Requests that waited for this round's checkpoint."""
+        found = [i for i, request in self._requests.items() if request.loading == round_]
+        for incarnation in found:
+            self._requests[incarnation].loading = None
+        return found
+
+    def sent(self, member: Member, round_: int, now: float) -> None:
+        """INIT went out."""
+        request = self._requests[member.incarnation]
+        request.sent_at, request.round = now, round_
+        if self._bulk:
+            self._running[member.incarnation] = now + GRACE_S + self._size / MIN_LINK_RATE
+
+    def lacks(self, member: Member) -> bool:
+        """Whether an onboarder was sent its initialization, and does not say that it works with it."""
+        request = self._requests.get(member.incarnation)
+        if request is None or request.sent_at is None:
+            return False
+        if member.phase in RECEIVED:
+            self._running.pop(member.incarnation, None)
+        return member.phase not in RECEIVED
+
+    def again(self, member: Member) -> None:
+        """Serve this request once more."""
+        self._requests[member.incarnation].sent_at = None
+        self._running.pop(member.incarnation, None)
+
+    def place(self, member: Member) -> int | None:
+        """How many requests are before this one; None: it was served, or there is none."""
+        waiting = [i for i, request in self._requests.items() if request.sent_at is None]
+        return waiting.index(member.incarnation) if member.incarnation in waiting else None
+
+    def report(self, member: Member, report: Report) -> dict[str, Any] | None:
+        """Keeps an onboarder's rows; a later report of the same process and round replaces them.
+
+        Returns:
+            The report as it is recorded; None if it is known already.
+        """
+        self.drop(member)
+        row = {
+            "kind": "onboarding",
+            "round": report.round,
+            "agent": member.agent,
+            "incarnation": member.incarnation.hex(),
+            "trajectories": report.trajectories,
+            "rows": [dict(row) for row in report.rows],
+        }
+        if self.reports.get((member.agent, member.incarnation.hex(), report.round)) == row:
+            return None
+        self.restore(row)
+        return row
+
+    def restore(self, row: dict[str, Any]) -> None:
+        """Takes over a report, perhaps from an earlier server process."""
+        self.reports[row["agent"], row["incarnation"], row["round"]] = row
+
+    def outstanding(self, connected: Iterable[Member]) -> tuple[int, ...]:
+        """Goals whose report is due: announced ones, and those of connected onboarders."""
+        reported = {(agent, incarnation) for agent, incarnation, _round in self.reports}
+        goals = self.announced - {agent for agent, _incarnation in reported}
+        here = {m.agent for m in connected if (m.agent, m.incarnation.hex()) not in reported}
+        return tuple(sorted(goals | here))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of each goal's report of the latest round (of several, the newest), by goal."""
+        best: dict[int, dict[str, Any]] = {}
+        for (agent, _incarnation, round_), report in self.reports.items():
+            if agent not in best or round_ >= best[agent]["round"]:
+                best[agent] = report
+        return [row for agent in sorted(best) for row in best[agent]["rows"]]
+
+    def due(self) -> float:
+        """The next time at which a transfer counts as ended."""
+        return min(self._running.values(), default=math.inf)
+
+    @property
+    def _bulk(self) -> bool:
+        return self._size > CHUNK_BYTES
+
+
+def _round_of(message: Onboard, committed: int, final: int) -> int | None:
+    """The round whose parameters a request gets, or None: not yet."""
+    if message.at == "now":
+        return committed if committed >= 0 else None
+    round_ = final if message.at == "final" else message.round
+    return round_ if round_ <= committed else None

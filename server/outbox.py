@@ -1,0 +1,59 @@
+"""Collects the commands of one event, and numbers what is sent within a session. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from edge_fed.params import F8
+from protocol.messages import Header, Message
+from protocol.session import Session
+from server import events as e
+from server.members import Member
+
+
+class Outbox:
+    """Commands in the order in which they are to be carried out.
+
+    Args:
+        run_id: The run's id, for messages outside sessions.
+    """
+
+    def __init__(self, run_id: bytes) -> None:
+        self.run_id = run_id
+        self.committed = 0
+        self._commands: list[e.Command] = []
+
+    def take(self) -> list[e.Command]:
+        """The commands collected since the last call."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    def put(self, command: e.Command) -> None:
+        """Any command."""
+        self._commands.append(command)
+
+    def send(self, member: Member, message: Message, tensors: Mapping[str, F8] | None = None) -> None:
+        """A message within a member's session; one that the order forbids now is dropped and logged."""
+        self._send(member.session, member.peer, message, tensors or {})
+
+    def outside(self, peer: bytes, message: Message) -> None:
+        """A message to somebody without a session."""
+        self.put(e.Send(peer, Header(run=self.run_id, committed=self.committed), message))
+
+    def log(self, level: e.Level, text: str, **fields: Any) -> None:
+        """One line for people."""
+        self.put(e.Log(level, text, fields))
+
+    def note(self, event: str, text: str, level: e.Level = "info", **fields: Any) -> None:
+        """One line for people and one in ``events.jsonl``."""
+        self.put(e.Journal(event, fields))
+        self.put(e.Log(level, text))
+
+    def tell(self, name: str, **fields: Any) -> None:
+        """One event for the supervisor."""
+        self.put(e.Tell(name, fields))
+
+    def _send(self, session: Session, peer: bytes, message: Message, tensors: Mapping[str, F8]) -> None:
+        if not session.may_send(type(message)):
+            self.log("debug", f"{type(message).__name__} is not legal in state {session.state.value}")
+            return
+        self.put(e.Send(peer, session.send(message, self.committed), message, tensors))

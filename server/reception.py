@@ -1,0 +1,192 @@
+"""REGISTER and READY: who is let in, and whose place it takes. Pure."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from edge_fed.config import Overrides
+from protocol.limits import Limits
+from protocol.messages import Header, Ping, Ready, Register, Reject, Shutdown, Superseded, Welcome
+from protocol.session import Session
+from server.admission import Admission
+from server.ledger import Ledger
+from server.members import CHALLENGE_S, Challenge, Member, Members
+from server.outbox import Outbox
+
+
+class Reception:
+    """Lets agents in.
+
+    Args:
+        admission: What they must agree on.
+        members: Who is here.
+        ledger: For ``last_counted``.
+        outbox: Where answers go.
+        new_id: Makes a fresh 16-byte session id.
+
+    Attributes:
+        training_over: Whether round K is committed: newcomers onboard.
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        members: Members,
+        ledger: Ledger,
+        outbox: Outbox,
+        new_id: Callable[[], bytes],
+    ) -> None:
+        federation = admission.config.federation
+        self.training_over = False
+        self._admission = admission
+        self._members = members
+        self._ledger = ledger
+        self._out = outbox
+        self._new_id = new_id
+        limits = Limits(heartbeat_s=federation.heartbeat_s, lease_s=federation.lease_s)
+        self._limits: dict[str, float] = msgspec.to_builtins(limits)
+
+    def register(self, peer: bytes, header: Header, message: Register, now: float) -> None:
+        """Answers a REGISTER: WELCOME, REJECT, or first a question to the goal's present holder."""
+        last_word = self._members.last_word(message.incarnation)
+        if last_word is not None:
+            self._out.outside(peer, last_word)
+            return
+        known = self._members.by_incarnation(message.incarnation)
+        if known is not None:  # its answer was lost, or it lost its connection: the same session
+            known.session.receive(header, message, now)
+            self._members.bind(known, peer)
+            known.ready = False
+            self._welcome(known)
+            return
+        refusal = self._admission.refuse(message)
+        if refusal is not None:
+            self._refuse(peer, message, refusal)
+            return
+        holder = self._holder(message)
+        if holder is None:
+            self._admit(peer, message, now)
+        elif message.take_over or holder.lost or holder.unreachable:
+            self._displace(holder)
+            self._admit(peer, message, now)
+        else:
+            self._challenge(holder, peer, message, now)
+
+    def ready(self, member: Member, message: Ready) -> bool:
+        """Takes a READY; False: refused, the member is gone."""
+        refusal = self._admission.unfit(message)
+        if refusal is not None:
+            self._note_refusal(member.agent, refusal)
+            self._out.send(member, refusal)
+            self._members.remove(member)
+            return False
+        member.ready = True
+        member.fingerprint = message.fingerprint
+        member.state_lost = message.stateful and message.state_tag < member.told_counted
+        if member.state_lost:
+            text = f"agent {member.agent} comes without its agent state of round {member.told_counted}"
+            self._out.note("state_lost", text, "warning", agent=member.agent, round=member.told_counted)
+        if member.role == "train" and self._ledger.note_fingerprint(message.fingerprint):
+            text = f"agent {member.agent} computes with other bits ({message.fingerprint}): not bit-equal"
+            self._out.note(
+                "mixed_fleet", text, "warning", agent=member.agent, fingerprint=message.fingerprint
+            )
+        what = "joined" if member.role == "train" else "is here to onboard"
+        self._out.note("ready", f"agent {member.agent} {what}", agent=member.agent, role=member.role)
+        self._out.tell("ready", agent=member.agent, role=member.role)
+        return True
+
+    def alive(self, member: Member) -> None:
+        """A challenged holder answers: the newcomer has to go."""
+        challenge = self._members.challenges.pop(member.agent, None)
+        if challenge is not None and self._members.training.get(member.agent) is member:
+            self._refuse(challenge.peer, challenge.message, _goal_in_use(member.agent))
+
+    def silent(self, agent: int, now: float) -> None:
+        """A challenged holder does not answer, or cannot be reached: the newcomer takes over."""
+        challenge = self._members.challenges.pop(agent, None)
+        if challenge is None:
+            return
+        holder = self._members.training.get(agent)
+        if holder is not None:
+            self._displace(holder)
+        self._admit(challenge.peer, challenge.message, now)
+
+    def expire(self, now: float) -> None:
+        """Ends the challenges whose time is up."""
+        for agent in [a for a, c in self._members.challenges.items() if now >= c.until]:
+            self.silent(agent, now)
+
+    def _holder(self, message: Register) -> Member | None:
+        if self._admission.role(message, self.training_over) == "onboard":
+            return None
+        return self._members.training.get(message.agent)
+
+    def _challenge(self, holder: Member, peer: bytes, message: Register, now: float) -> None:
+        running = self._members.challenges.get(message.agent)
+        if running is None:
+            self._members.challenges[message.agent] = Challenge(peer, message, now + CHALLENGE_S)
+            text = f"another process asks for goal {message.agent}; is the present agent alive?"
+            self._out.note("challenged", text, agent=message.agent)
+            self._out.send(holder, Ping())
+        elif running.message.incarnation == message.incarnation:  # it repeats its REGISTER
+            running.peer, running.message = peer, message
+        else:
+            self._refuse(peer, message, _goal_in_use(message.agent))
+
+    def _displace(self, holder: Member) -> None:
+        word = Superseded(message=f"another process took goal {holder.agent} over")
+        self._out.note("superseded", f"agent {holder.agent}: a newer process takes over", agent=holder.agent)
+        self._out.send(holder, word)
+        self._members.remove(holder, word)
+
+    def _admit(self, peer: bytes, message: Register, now: float) -> None:
+        overrides = self._admission.overrides(message)
+        if isinstance(overrides, Reject):
+            self._refuse(peer, message, overrides)
+            return
+        session = Session("server", self._new_id(), self._admission.run_id, now)
+        session.receive(Header(), message, now)
+        session.role = self._admission.role(message, self.training_over)
+        member = Member(message, session, peer, overrides)
+        self._members.add(member, now)
+        if session.role == "train":
+            self._members.seat(member)
+        fields = {"agent": member.agent, "role": session.role, "versions": message.versions}
+        if overrides != Overrides():
+            fields["overrides"] = msgspec.to_builtins(overrides)
+        self._out.note("registered", f"agent {member.agent} registered", "debug", **fields)
+        self._welcome(member)
+
+    def _welcome(self, member: Member) -> None:
+        member.told_counted = self._ledger.last_counted.get(member.agent, 0)
+        welcome = Welcome(
+            role=member.role,
+            config=self._admission.config_values,
+            limits=self._limits,
+            last_counted=member.told_counted,
+            initial_sha256=self._admission.initial_sha256,
+        )
+        self._out.send(member, welcome)
+
+    def _refuse(self, peer: bytes, message: Register, refusal: Reject) -> None:
+        self._note_refusal(message.agent, refusal)
+        self._out.outside(peer, refusal)
+
+    def _note_refusal(self, agent: int, refusal: Reject) -> None:
+        text = f"agent {agent} refused: {refusal.message}"
+        self._out.note("rejected", text, "warning", agent=agent, reason=refusal.reason)
+
+
+def dismissed(reason: str) -> Shutdown:
+    """The last word to an agent that has nothing more to do here."""
+    return Shutdown(outcome="finished", reason=reason)
+
+
+def _goal_in_use(agent: int) -> Reject:
+    return Reject(
+        reason="goal_in_use",
+        message=f"a living agent has goal {agent}; choose another --goal, stop it, or use --take-over",
+        expected="a free goal",
+        received=str(agent),
+    )

@@ -1,0 +1,187 @@
+"""One open round: who is asked, whose update is held, who is excused, and what comes out. Pure.
+
+Updates are folded in ascending agent id while they come in; those ahead of their turn wait in a buffer of
+at most (cohort - 1) vectors. An excuse is final: it lets the fold go on without that agent.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from edge_fed.errors import EdgeFedError
+from edge_fed.federated.aggregation import AGGREGATIONS, Fold, check_update
+from edge_fed.federated.record import Contribution
+from edge_fed.params import F8, crc32
+from protocol.messages import Update
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What becomes of an update at once; the outcome of its ACK, or ``conflict``."""
+
+    outcome: Literal["held", "duplicate", "late", "refused", "conflict"]
+    reason: str = ""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What comes out of a round."""
+
+    outcome: Literal["folded", "skipped"]
+    params: F8
+    contributors: tuple[Contribution, ...]
+    metrics: dict[str, float]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What is remembered of a held update after its vector was folded."""
+
+    crc32: int
+    metrics: dict[str, float]
+
+
+class OpenRound:
+    """A round between its opening and its result.
+
+    Args:
+        number: 1..K.
+        eligible: Agents that were there at the boundary, ascending.
+        cohort: Agents that are asked, ascending.
+        params: What they start from, ``[d]``.
+        rule: Name of the aggregation.
+        need: Updates below which the round is skipped.
+        opened: Monotonic seconds of the opening.
+        deadline: Monotonic seconds at which the rest is excused.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        eligible: tuple[int, ...],
+        cohort: tuple[int, ...],
+        params: F8,
+        rule: str,
+        need: int,
+        opened: float,
+        deadline: float,
+    ) -> None:
+        self.number = number
+        self.eligible = eligible
+        self.cohort = cohort
+        self.params = params
+        self.need = need
+        self.opened = opened
+        self.deadline = deadline
+        self.theta_crc32 = crc32(params)
+        self.missing: dict[int, str] = {}
+        self.resets: set[int] = set()
+        self._weight = AGGREGATIONS[rule]
+        self._fold = Fold(params, rule)
+        self._held: dict[int, Held] = {}
+        self._ahead: dict[int, tuple[Update, F8]] = {}
+        self._turn = 0  # index into the cohort of the next agent to fold
+        self._folded: list[Contribution] = []
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """Cohort members whose update is neither held nor excused."""
+        return tuple(a for a in self.cohort if a not in self._held and a not in self.missing)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nobody is waited for."""
+        return len(self._held) + len(self.missing) == len(self.cohort)
+
+    @property
+    def held(self) -> int:
+        """Updates held so far."""
+        return len(self._held)
+
+    def expects(self, agent: int) -> bool:
+        """Whether this agent's update is still wanted."""
+        return agent in self.cohort and agent not in self._held and agent not in self.missing
+
+    def offer(self, agent: int, update: Update, delta: F8) -> Answer:
+        """Holds an update, or says why not. A wrong one excuses its agent for this round.
+
+        Args:
+            agent: Who sent it.
+            update: Its message; its round is this one.
+            delta: Parameters after minus parameters received.
+        """
+        held = self._held.get(agent)
+        if held is not None:
+            return _same(held.crc32 == update.crc32, agent, update)
+        if agent not in self.cohort:
+            return Answer("refused", f"agent {agent} is not in the cohort of round {self.number}")
+        if agent in self.missing:
+            return Answer("late", f"excused before: {self.missing[agent]}")
+        fault = self._fault(update, delta)
+        if fault:
+            self.excuse(agent, f"refused: {fault}")
+            return Answer("refused", fault)
+        self._held[agent] = Held(update.crc32, update.metrics)
+        self._ahead[agent] = (update, delta)
+        self._advance()
+        return Answer("held")
+
+    def excuse(self, agent: int, reason: str) -> bool:
+        """Gives an agent up for this round; returns whether it was waited for."""
+        if not self.expects(agent):
+            return False
+        self.missing[agent] = reason
+        self._advance()
+        return True
+
+    def result(self) -> Result:
+        """Ends the round; with too few updates the parameters stay as they were."""
+        if self.held < self.need:
+            return Result("skipped", self.params, (), {})
+        return Result("folded", self._fold.result(), tuple(self._folded), self._metrics())
+
+    def held_updates(self) -> Iterable[tuple[int, int]]:
+        """Agent and checksum of every held update, in agent order."""
+        return ((agent, self._held[agent].crc32) for agent in sorted(self._held))
+
+    def _fault(self, update: Update, delta: F8) -> str:
+        if update.theta_crc32 != self.theta_crc32:
+            return (
+                f"computed from parameters with crc32 {update.theta_crc32:08x}, "
+                f"round {self.number} has {self.theta_crc32:08x}"
+            )
+        weight = self._weight(update.trajectories)
+        if not (math.isfinite(weight) and weight > 0):
+            return f"weight {weight} from {update.trajectories} trajectories: must be positive and finite"
+        try:
+            check_update(delta, self.params.size)
+        except EdgeFedError as error:
+            return str(error)
+        found = crc32(delta)
+        if found != update.crc32:
+            return f"its crc32 is {found:08x}, the message says {update.crc32:08x}"
+        return ""
+
+    def _advance(self) -> None:
+        while self._turn < len(self.cohort):
+            agent = self.cohort[self._turn]
+            if agent in self._ahead:
+                update, delta = self._ahead.pop(agent)
+                weight = self._fold.add(agent, delta, update.trajectories)
+                self._folded.append(Contribution(agent, update.crc32, weight, update.trajectories))
+            elif agent not in self.missing:
+                return
+            self._turn += 1
+
+    def _metrics(self) -> dict[str, float]:
+        """Means over the contributors that report a metric, in agent order."""
+        columns: dict[str, list[float]] = {}
+        for contribution in self._folded:
+            for name, value in self._held[contribution.agent].metrics.items():
+                columns.setdefault(name, []).append(value)
+        return {name: math.fsum(values) / len(values) for name, values in columns.items()}
+
+
+def _same(same: bool, agent: int, update: Update) -> Answer:
+    if same:
+        return Answer("duplicate")
+    return Answer("conflict", f"agent {agent} has sent another update of round {update.round} before")

@@ -1,0 +1,204 @@
+"""The open round: THETA out, UPDATE in, excuses, and the record that is committed. Pure."""
+
+from edge_fed.config import Overrides
+from edge_fed.federated.cohort import cohort, minimum_updates
+from edge_fed.federated.record import RoundRecord
+from edge_fed.params import F8, params_sha256
+from protocol.messages import Ack, Error, Heartbeat, Theta, Update
+from server import events as e
+from server.ledger import Resume, Verdict
+from server.members import Member
+from server.room import Room
+from server.rounds import OpenRound
+
+ABSENT = "not back after the restart of the server"
+
+
+class Training:
+    """At most one open round.
+
+    Attributes:
+        round: The open round.
+        began: When the first round of this process opened, and its number.
+    """
+
+    def __init__(self, room: Room) -> None:
+        self.round: OpenRound | None = None
+        self.began: tuple[float, int] | None = None
+        self._room = room
+        self._worked: dict[int, tuple[Overrides, str]] = {}
+
+    def open(self, number: int, resume: Resume | None, now: float) -> bool:
+        """Opens a round, or goes on with one that an earlier process had opened.
+
+        Returns:
+            False if there is nobody to ask.
+        """
+        room, config = self._room, self._room.config
+        reopened = resume is not None and resume.round == number
+        if resume is not None and reopened:
+            eligible, asked = resume.eligible, resume.cohort
+        else:
+            eligible = room.members.eligible()
+            asked = cohort(config.seed, number, eligible, config.algorithm.participation)
+        if not asked:
+            return False
+        self.began = self.began or (now, number)
+        self._worked.clear()
+        need = minimum_updates(len(asked), config.federation.min_updates)
+        deadline = now + config.federation.round_deadline_s
+        rule = config.algorithm.aggregation
+        self.round = OpenRound(number, eligible, asked, room.ledger.params, rule, need, now, deadline)
+        if not reopened:
+            fields = {"round": number, "eligible": eligible, "cohort": asked}
+            room.out.put(e.Journal("round_opened", fields))
+        room.out.tell("opened", round=number, cohort=asked)
+        room.watch.begin(
+            f"updates of round {number}", self.waiting, deadline, "the round goes on without them", now
+        )
+        for agent in asked:
+            member = room.members.training.get(agent)
+            if member is not None and member.present:
+                self.ask(member, now)
+            else:
+                self.round.excuse(agent, ABSENT)
+        self.settle(now)
+        return True
+
+    def waiting(self) -> tuple[int, ...]:
+        """Agents whose update is waited for."""
+        return self.round.waiting if self.round else ()
+
+    def ask(self, member: Member, now: float) -> None:
+        """Sends the open round's THETA to a member whose update is wanted."""
+        round_, room = self.round, self._room
+        if round_ is None or not round_.expects(member.agent):
+            return
+        if member.state_lost:
+            round_.resets.add(member.agent)
+        theta = Theta(
+            round=round_.number,
+            crc32=round_.theta_crc32,
+            deadline_s=max(0.0, round_.deadline - now),
+            last_counted=room.ledger.last_counted.get(member.agent, 0),
+            state_reset=member.state_lost,
+        )
+        member.ask("theta", round_.number, round_.params.nbytes, now)
+        room.out.send(member, theta, {"params": round_.params})
+        room.kill("theta", round_.number)
+
+    def remind(self, member: Member, beat: Heartbeat, now: float) -> None:
+        """Sends THETA again to a member that evidently never got it."""
+        round_ = self.round
+        if round_ is None or not round_.expects(member.agent) or beat.round == round_.number:
+            return
+        pause_s = 2 * self._room.config.federation.heartbeat_s
+        asked = member.asked == ("theta", round_.number)
+        if not asked or member.overdue(round_.params.nbytes, pause_s, now):
+            self.ask(member, now)
+
+    def update(self, member: Member, message: Update, delta: F8, now: float) -> None:
+        """Answers an update, and closes the round if it was the last one."""
+        round_, room = self.round, self._room
+        room.ledger.note_update(member.agent, member.incarnation, message)
+        if round_ is None or round_.number != message.round:
+            self._of_another_round(member, message)
+            return
+        answer = round_.offer(member.agent, message, delta)
+        if answer.outcome == "conflict":
+            self._conflict(member, message, answer.reason)
+            return
+        room.out.send(member, Ack(round=message.round, outcome=answer.outcome, reason=answer.reason))
+        if answer.outcome == "held":
+            self._worked[member.agent] = (member.overrides, member.fingerprint)
+            if not round_.complete:
+                room.kill("update", round_.number)
+        elif answer.outcome in ("late", "refused"):
+            self._not_averaged(member, message, answer.outcome, answer.reason)
+        self.settle(now)
+
+    def excuse(self, agent: int, reason: str, now: float) -> None:
+        """Gives an agent up for this round."""
+        round_ = self.round
+        if round_ is not None and round_.excuse(agent, reason):
+            fields = {"agent": agent, "round": round_.number, "reason": reason}
+            text = f"round {round_.number} goes on without agent {agent}: {reason}"
+            self._room.out.note("excused", text, "warning", **fields)
+            self.settle(now)
+
+    def settle(self, now: float) -> None:
+        """Closes the open round if nobody is waited for: its record and result are to be committed."""
+        round_, room = self.round, self._room
+        if round_ is None or not round_.complete:
+            room.watch.changed(now)
+            return
+        self.round = None
+        room.watch.end()
+        result = round_.result()
+        contributors = {c.agent for c in result.contributors}
+        resets = round_.resets & contributors
+        record = RoundRecord(
+            round=round_.number,
+            eligible=round_.eligible,
+            cohort=round_.cohort,
+            contributors=result.contributors,
+            params_sha256=params_sha256(result.params),
+            outcome=result.outcome,
+            missing=round_.missing,
+            state_resets=tuple(sorted(resets)),
+            overrides={a: self._worked[a][0] for a in contributors if self._worked[a][0] != Overrides()},
+            fingerprints=self._fingerprints(contributors),
+        )
+        for agent in resets:
+            member = room.members.training.get(agent)
+            if member is not None:
+                member.state_lost = False
+        room.ledger.close(record, result.params)
+        if result.outcome == "skipped":
+            room.ledger.skip(round_.number, round_.held_updates())
+            text = f"round {round_.number} is skipped: {round_.held} updates, {round_.need} needed"
+            room.out.log("warning", text)
+        die = ("array", round_.number) in room.armed
+        seconds, book = now - round_.opened, room.ledger.book()
+        room.commit(e.Commit(round_.number, result.params, book, record, result.metrics, seconds, die))
+
+    def _fingerprints(self, contributors: set[int]) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for agent in sorted(contributors):
+            mark = self._worked[agent][1]
+            found[mark] = (*found.get(mark, ()), agent)
+        return found
+
+    def _of_another_round(self, member: Member, message: Update) -> None:
+        """A resend, or a straggler: it gets the answer that its round gave."""
+        ledger, out = self._room.ledger, self._room.out
+        last = ledger.last.get(member.agent)
+        if message.round > ledger.closed:
+            reason = f"round {message.round} is not open"
+            out.send(member, Ack(round=message.round, outcome="refused", reason=reason))
+            self._note(member, message, "refused", reason)
+        elif last is None or last.round != message.round:
+            reason = f"round {message.round} is over"
+            out.send(member, Ack(round=message.round, outcome="late", reason=reason))
+            self._not_averaged(member, message, "late", reason)
+        elif last.verdict in ("late", "refused"):
+            out.send(member, Ack(round=message.round, outcome=last.verdict, reason="as before"))
+        elif last.crc32 == message.crc32:
+            out.send(member, Ack(round=message.round, outcome="duplicate"))
+        else:
+            self._conflict(member, message, f"another update of round {message.round} was held before")
+
+    def _not_averaged(self, member: Member, message: Update, outcome: Verdict, reason: str) -> None:
+        self._room.ledger.note_verdict(member.agent, message, outcome)
+        self._note(member, message, outcome, reason)
+
+    def _note(self, member: Member, message: Update, outcome: str, reason: str) -> None:
+        fields = {"agent": member.agent, "round": message.round, "reason": reason}
+        text = f"the update of agent {member.agent} for round {message.round} is {outcome}: {reason}"
+        self._room.out.note(outcome, text, "warning", **fields)
+
+    def _conflict(self, member: Member, message: Update, reason: str) -> None:
+        out, agent, number = self._room.out, member.agent, message.round
+        text = f"agent {agent} sent two different updates of round {number}; the first one stands"
+        out.note("conflict", text, "warning", agent=agent, round=number)
+        out.send(member, Error(code="conflict", message=reason))
