@@ -1,0 +1,140 @@
+"""The plain runtime: the algorithm as a loop, no network. The oracle that the other two must equal."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from edge_fed.config import Overrides, overrides_by_goal, parse_goals
+from edge_fed.evaluation import evaluate, onboard
+from edge_fed.federated.per_fedavg_pg import Round, per_fedavg_pg
+from edge_fed.federated.task import Task, initial_params, make_task
+from edge_fed.params import F8, params_sha256
+from edge_fed.program.run_folder import SCHEMA, RunFolder
+from edge_fed.summaries import evaluation_summary
+from scenarios.actions import SERVER
+from scenarios.attendance import attendance
+from scenarios.outcome import Outcome
+from scenarios.script import ignored_by_plain
+from scenarios.timeline import Scenario, agents_of
+from scenarios.watching import Watch
+
+
+def run_plain(scenario: Scenario, watch: Watch, folder: RunFolder | None = None) -> Outcome:
+    """Runs a scenario as a loop.
+
+    Args:
+        scenario: Checked and resolved; `scenarios.script.runtime_faults` found nothing for ``plain``.
+        watch: Who is told how it goes.
+        folder: Where to leave records and evaluations; None: nowhere.
+    """
+    return _PlainRun(scenario, watch, folder).play()
+
+
+class _PlainRun:
+    def __init__(self, scenario: Scenario, watch: Watch, folder: RunFolder | None) -> None:
+        self.scenario = scenario
+        self.watch = watch
+        self.folder = folder
+        self.overrides = overrides_by_goal(scenario)
+        self.tasks = {goal: make_task(scenario, goal, own) for goal, own in self.overrides.items()}
+        self.rounds: list[dict[str, Any]] = []
+        self.evaluations: list[dict[str, Any]] = []
+
+    def play(self) -> Outcome:
+        began = time.monotonic()
+        if left_out := ignored_by_plain(self.scenario):
+            self.watch.note("info", "the plain loop leaves out what changes no bits: " + ", ".join(left_out))
+        days = list(attendance(self.scenario))
+        params = initial_params(self.scenario)
+        self._evaluate(0, params, days[0].eligible if days else tuple(self.tasks))
+        self._timeline(1, params)
+        since = time.monotonic()
+        for outcome in per_fedavg_pg(self.scenario, self.tasks, params, days):
+            params, number = outcome.params, outcome.record.round
+            self._round(outcome, time.monotonic() - since)
+            self._evaluate(number, params, days[number - 1].eligible)
+            self._timeline(number + 1, params)
+            since = time.monotonic()
+        for goal in parse_goals(self.scenario.onboarding.goals):
+            self._onboard(goal, len(days), params)
+        return Outcome(
+            scenario=self.scenario,
+            runtime="plain",
+            run_dir=str(self.folder.path) if self.folder else None,
+            rounds=self.rounds,
+            evaluations=self.evaluations,
+            params_sha256=params_sha256(params),
+            wall_s=time.monotonic() - began,
+        )
+
+    def _round(self, outcome: Round, seconds: float) -> None:
+        line = {
+            "schema": SCHEMA,
+            **json.loads(msgspec.json.encode(outcome.record)),
+            "seconds": seconds,
+            "bytes_sent": 0,
+            "bytes_received": 0,
+            "metrics": outcome.metrics,
+        }
+        self.rounds.append(line)
+        if self.folder:
+            _append(self.folder.metrics, line)
+        self.watch.round(line)
+
+    def _evaluate(self, number: int, params: F8, agents: Iterable[int]) -> None:
+        every = self.scenario.federation.evaluate_every
+        if number not in (0, self.scenario.algorithm.rounds) and not (every and number % every == 0):
+            return
+        rows = [
+            evaluate(self.tasks[agent], params, self.scenario.seed, self.scenario.onboarding)
+            for agent in agents
+        ]
+        line = {"kind": "evaluation", "round": number, **evaluation_summary(rows), "rows": rows}
+        self._keep(line)
+        self.watch.evaluation(line)
+
+    def _timeline(self, next_round: int, params: F8) -> None:
+        """Onboarders that come at the boundary before ``next_round``."""
+        for action in self.scenario.timeline:
+            if action.do == "onboard" and action.at_round == next_round and action.who != SERVER:
+                for goal in agents_of(action):
+                    self._onboard(goal, next_round - 1, params)
+
+    def _onboard(self, goal: int, number: int, params: F8) -> None:
+        task = self._newcomer(goal)
+        found = onboard(task, params, self.scenario.seed, self.scenario.onboarding, lambda _done: None)
+        spent = found.adapt_trajectories + found.eval_trajectories
+        self._keep(
+            {
+                "kind": "onboarding",
+                "round": number,
+                "agent": goal,
+                "trajectories": spent,
+                "rows": found.rows,
+            }
+        )
+        self.watch.report(goal, found.rows)
+
+    def _newcomer(self, goal: int) -> Task:
+        return make_task(self.scenario, goal, self.overrides.get(goal, Overrides()))
+
+    def _keep(self, line: dict[str, Any]) -> None:
+        self.evaluations.append(line)
+        if self.folder:
+            _append(self.folder.evaluations, line)
+
+
+def _append(path: Any, line: dict[str, Any]) -> None:
+    with path.open("a", encoding="utf8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def hashes(scenario: Scenario) -> Iterator[str]:
+    """The parameter hash after each round, nothing else: what the networked runtimes are compared with."""
+    overrides = overrides_by_goal(scenario)
+    tasks = {goal: make_task(scenario, goal, own) for goal, own in overrides.items()}
+    for outcome in per_fedavg_pg(scenario, tasks, initial_params(scenario), attendance(scenario)):
+        yield outcome.record.params_sha256
