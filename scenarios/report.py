@@ -1,0 +1,137 @@
+"""A run's outcome as tables for people: training, adaptation budgets, expectations."""
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from edge_fed.summaries import onboarding_summary
+from scenarios.outcome import Outcome
+
+KINDS = {"learned": "learned", "scratch": "from scratch", "random": "untrained"}
+SHOWN_AGENTS = 12
+
+
+def print_report(outcome: Outcome, console: Console) -> None:
+    """Prints what a person wants to know after a run."""
+    for table in (_training(outcome), _onboarding(outcome), _expectations(outcome)):
+        if table is not None:
+            console.print(table)
+    for line in summary_lines(outcome):
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def summary_lines(outcome: Outcome) -> list[str]:
+    """The last lines: how it ended, where it lies, what to do next."""
+    name = outcome.scenario.name if outcome.scenario else "the scenario"
+    lines = []
+    if outcome.failure:
+        lines.append(f"{name} failed: {outcome.failure.message}")
+        if outcome.failure.hint:
+            lines.append(f"next: {outcome.failure.hint}")
+    else:
+        unmet = sum(not verdict.met for verdict in outcome.verdicts)
+        met = f", {unmet} of {len(outcome.verdicts)} expectations unmet" if unmet else ""
+        lines.append(f"{name} is done ({outcome.runtime}, {outcome.wall_s:.1f} s){met}")
+    if outcome.run_dir:
+        lines.append(
+            f"run folder: {outcome.run_dir}; check it with: python -m scenarios verify {outcome.run_dir}"
+        )
+    return lines
+
+
+def _training(outcome: Outcome) -> Table | None:
+    if not outcome.rounds and not outcome.evaluated:
+        return None
+    table = _table("Training", ("", "value"))
+    evaluated, scenario = outcome.evaluated, outcome.scenario
+    if scenario:
+        table.add_row("variant", _label(outcome))
+    table.add_row("rounds", f"{len(outcome.rounds)}")
+    for name, words in (
+        ("expected_return", "return before adaptation"),
+        ("meta_objective", "return after one step"),
+        ("success", "success before adaptation"),
+        ("success_adapted", "success after one step"),
+    ):
+        if evaluated.get(name) is not None:
+            how = f" ({evaluated['meta_objective_kind']}, mean of {evaluated['n']} agents)"
+            table.add_row(words, f"{evaluated[name]:.4f}{how if name == 'meta_objective' else ''}")
+    table.add_row("trajectories", _trajectories(outcome))
+    if outcome.runtime != "plain":
+        table.add_row(
+            "bytes", f"{outcome.bytes_sent:,} sent, {outcome.bytes_received:,} received by the server"
+        )
+    table.add_row("parameters", f"sha256 {(outcome.params_sha256 or 'none')[:16]}")
+    return table
+
+
+def _label(outcome: Outcome) -> str:
+    """What the run did, e.g. ``exact/causal/value/k=0.5``."""
+    assert outcome.scenario is not None
+    algorithm = outcome.scenario.algorithm
+    parts: list[str] = [algorithm.variant]
+    if algorithm.variant == "exact":
+        parts.append(algorithm.curvature)
+    parts.append(algorithm.baseline)
+    if algorithm.variant == "exact" and algorithm.guard != "off":
+        parts.append(f"k={algorithm.guard:g}")
+    return "/".join(parts)
+
+
+def _trajectories(outcome: Outcome) -> str:
+    each = outcome.trajectories
+    if not each:
+        return "0"
+    total, counts = sum(each.values()), set(each.values())
+    if len(counts) == 1:
+        return f"{total:,} ({counts.pop():,} by each of {len(each)} agents)"
+    if len(each) > SHOWN_AGENTS:
+        return f"{total:,} ({min(each.values()):,} to {max(each.values()):,} by an agent)"
+    return f"{total:,} (" + ", ".join(f"{agent}: {count:,}" for agent, count in each.items()) + ")"
+
+
+def _onboarding(outcome: Outcome) -> Table | None:
+    rows = outcome.onboarding
+    if not rows:
+        return None
+    goals = sorted({row["goal"] for row in rows})
+    title = (
+        f"Agents that never trained (goals {', '.join(map(str, goals[:SHOWN_AGENTS]))}), one adaptation step"
+    )
+    table = _table(title, ("policy", "trajectories", "return", "success", "worst goal", "hurt"))
+    for line in onboarding_summary(rows):
+        success = "-" if line["success"] is None else f"{100 * line['success']:.0f} %"
+        hurt = "" if line["fraction_hurt"] is None else f"{100 * line['fraction_hurt']:.0f} %"
+        worst = f"{line['worst_return']:.2f} (goal {line['worst_goal']})"
+        table.add_row(
+            KINDS[line["init"]], str(line["m_adapt"]), f"{line['return']:.2f}", success, worst, hurt
+        )
+    return table
+
+
+def _expectations(outcome: Outcome) -> Table | None:
+    if not outcome.verdicts:
+        return None
+    table = _table("Expectations", ("metric", "expected", "found", ""))
+    for verdict in outcome.verdicts:
+        found = "not measured" if verdict.found is None else f"{verdict.found:.4g}"
+        met = "met" if verdict.met else "UNMET"
+        table.add_row(verdict.metric, f"{verdict.comparison} {verdict.value:g}", found, met)
+    return table
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_header=any(columns[:1]))
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A plain table for lists."""
+    table = _table(title, columns)
+    for row in rows:
+        table.add_row(*row)
+    return table
