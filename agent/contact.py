@@ -15,7 +15,7 @@ Wait = Literal["", "server", "answer", "work"]
 
 FIRST_RETRY_S = 0.1
 LONGEST_RETRY_S = 2.0  # a server that hears but does not answer is busy: do not add to it
-UNREACHABLE_RETRY_S = 0.1  # asking the local socket costs nothing, and a new server is met at once
+UNREACHABLE_RETRY_S = 1.0  # the socket itself tells when it has found a server; this is for its silence
 NAME_AFTER_S = 2.0  # no wait stays silent for longer
 NAME_AGAIN_S = 10.0  # for waits that are in order, beside a living server
 LATE_S = 0.5  # a clock event later than this means that this process was stopped
@@ -83,6 +83,11 @@ class Contact:
         self.reached = False
         self._attempt = 0
         self._register_at = now + UNREACHABLE_RETRY_S
+
+    def reachable(self, now: float) -> None:
+        """A server was found: register at once."""
+        if not self.joined and not self.reached:
+            self._register_at = now
 
     def asleep(self, seconds: float) -> None:
         """This process was stopped for so long: nobody's silence in that time counts."""

@@ -223,12 +223,7 @@ class Duties:
             metrics=trained.metrics,
         )
         self.outbox.put("update", Parcel(message, {"delta": trained.delta}, work.round, self._key))
-        out.log(
-            "info",
-            f"round {work.round} trained",
-            trajectories=trained.trajectories,
-            seconds=round(trained.seconds, 3),
-        )
+        out.log("info", f"round {work.round} trained", trajectories=trained.trajectories)
 
     def measured(self, measured: e.Measured, out: Script) -> None:
         """An evaluation or the onboarding rows are there."""
@@ -245,7 +240,7 @@ class Duties:
         self.outbox.put("report", Parcel(report, round=work.round, key=self._key, by_receipt=False))
         if onboarding:
             out.tell("rows", round=work.round, rows=list(measured.rows))
-            out.do(e.Show(measured.rows))
+            out.do(e.Show(work.round, measured.rows))
         else:
             row = {name: measured.rows[0].get(name) for name in ("expected_return", "meta_objective")}
             out.log("info", f"evaluated the parameters of round {work.round}", **row)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from edge_fed.config import Overrides
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode
 from protocol.messages import Header, Message
@@ -27,6 +28,10 @@ class Received(Event, frozen=True):
     header: Header
     message: Message
     tensors: Mapping[str, F8] = {}
+
+
+class Reachable(Event, frozen=True):
+    """The socket found a server: somebody takes messages now."""
 
 
 class NotSent(Event, frozen=True):
@@ -54,6 +59,8 @@ class Built(Event, frozen=True):
 
     Attributes:
         tags: Rounds whose agent state is at hand, besides the initial state.
+        seed: Of the run.
+        overrides: What this agent does not do exactly as the run says.
     """
 
     number: int
@@ -63,6 +70,8 @@ class Built(Event, frozen=True):
     fingerprint: str
     stateful: bool = False
     tags: frozenset[int] = frozenset()
+    seed: int = 0
+    overrides: Overrides = Overrides()
 
 
 class Trained(Event, frozen=True):
@@ -74,7 +83,6 @@ class Trained(Event, frozen=True):
         crc32: Of ``delta``.
         trajectories: Sampled for it.
         spent: Sampled for training since the process started, discarded work included.
-        seconds: Time it took.
     """
 
     number: int
@@ -83,7 +91,6 @@ class Trained(Event, frozen=True):
     trajectories: int
     spent: int
     metrics: dict[str, float]
-    seconds: float = 0.0
 
 
 class Measured(Event, frozen=True):
@@ -219,6 +226,7 @@ class Tell(Command, frozen=True):
 class Show(Command, frozen=True):
     """Print onboarding rows on stdout."""
 
+    round: int
     rows: tuple[dict[str, Any], ...]
 
 

@@ -164,6 +164,11 @@ class Machine:
             self._duties.committed(event.header.committed)
         MESSAGES[type(message)](self, message, event, now)
 
+    def _reachable(self, _event: e.Reachable, now: float) -> None:
+        self._contact.reachable(now)
+        if self._contact.register_due(now):
+            self._register(now)
+
     def _not_sent(self, event: e.NotSent, now: float) -> None:
         if isinstance(event.message, m.Register):
             self._contact.unreachable(now)
@@ -178,8 +183,11 @@ class Machine:
         why = f"the server speaks protocol {event.major}.{event.minor}, this agent {MAJOR}.{MINOR}"
         self._exit(ExitCode.REFUSED, why, "install the same major version of edge-fed on both sides")
 
-    def _malformed(self, event: e.Malformed, _now: float) -> None:
+    def _malformed(self, event: e.Malformed, now: float) -> None:
         self._out.log("warning", f"dropped something that is no message: {event.why}", code=event.code)
+        if self._contact.joined and self._session.may_send(m.Error):
+            error = {"t": "ERROR", "code": event.code, "message": event.why[:4096]}
+            self._send(msgspec.convert(error, m.Error), now)
 
     def _welcome(self, message: m.Welcome, event: e.Received, now: float) -> None:
         if self._session.state is not State.WELCOMED:
@@ -295,6 +303,7 @@ class Machine:
 EVENTS: dict[type[e.Event], Callable[[Machine, Any, float], None]] = {
     e.Tick: Machine._tick,
     e.Received: Machine._received,
+    e.Reachable: Machine._reachable,
     e.NotSent: Machine._not_sent,
     e.PeerVersion: Machine._peer_version,
     e.Malformed: Machine._malformed,

@@ -374,19 +374,29 @@ def test_a_server_that_dies_is_given_up_after_the_same_patience() -> None:
     assert len(gaps) >= 7  # at least one line every two seconds after the lease
 
 
-def test_registration_backs_off_but_finds_a_new_server_soon() -> None:
-    """Unanswered REGISTERs come ever more rarely; an unreachable server is tried ten times a second."""
+def test_unanswered_registrations_come_ever_more_rarely() -> None:
+    """A server that hears but does not answer is not flooded."""
+    assert 5 <= len(sent(Agent().run_until(10.0), m.Register)) <= 12
+
+
+def test_a_server_that_appears_is_met_at_once() -> None:
+    """While nobody is there the socket tells when somebody is: REGISTER goes out in the same moment."""
     agent = Agent()
-    unanswered = len(sent(agent.run_until(10.0), m.Register))
-    assert 5 <= unanswered <= 12
-    agent, tries = Agent(), 0
-    end = agent.now + 2.0
-    while agent.machine.due() <= end:
-        agent.now = agent.machine.due()
-        for message in sent(agent.tell(e.Tick()), m.Register):
-            tries += 1
-            agent.tell(e.NotSent(message))
-    assert 15 <= tries <= 25 and agent.machine.phase == "connecting"
+    (register,) = sent(agent.tell(e.Tick()), m.Register)
+    assert agent.tell(e.NotSent(register)) == [] and agent.machine.phase == "connecting"
+    assert sent(agent.tell(e.Reachable(), after=0.01), m.Register) == [register]
+    assert agent.machine.phase == "registering"
+    assert agent.tell(e.Reachable()) == []
+
+
+def test_a_ready_that_did_not_leave_registers_again() -> None:
+    """READY has no receipt: if the socket refuses it, the registration starts over."""
+    agent, server = Agent(), ServerSide()
+    server.hear(agent.tell(e.Tick()))
+    (build,) = of(agent.tell(server.welcome()), e.Build)
+    (ready,) = sent(agent.tell(agent.built(build)), m.Ready)
+    agent.tell(e.NotSent(ready))
+    assert sent(agent.run_until(0.0), m.Register)
 
 
 def test_a_long_idle_wait_says_what_the_server_waits_for() -> None:

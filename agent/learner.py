@@ -1,0 +1,170 @@
+"""An agent's mathematics: its task, its state, its measurements. Knows no socket, no session, no clock.
+
+The worker thread imports this file, and with it environments and policies, while the socket connects.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from agent import events as e
+from agent.state_store import StateStore
+from edge_fed.config import Overrides, RunConfig, merge, overrides_by_goal
+from edge_fed.errors import EdgeFedError
+from edge_fed.evaluation import evaluate, onboard
+from edge_fed.federated.local_update import AgentState, initial_state, local_update
+from edge_fed.federated.task import Task, initial_params, make_task
+from edge_fed.meta.adaptation import adapt
+from edge_fed.params import F8, crc32, params_sha256, schema_sha256
+from edge_fed.program.files import write_atomic
+from edge_fed.program.fingerprint import fingerprint
+from edge_fed.rollouts import Sampler
+from edge_fed.seeding import Purpose, stream
+
+Progress = Callable[[int], None]
+SAVE_SCHEMA = 1
+
+
+class StateMissing(EdgeFedError):
+    """The server counts on an agent state that is not here any more."""
+
+
+class Learner:
+    """What one agent computes. One thread uses it.
+
+    Args:
+        goal: Agent id = goal.
+        overrides: What this agent's own command line sets.
+        state_folder: Where agent state survives a restart.
+        save: Where to keep the adapted policy; None: nowhere.
+    """
+
+    def __init__(self, goal: int, overrides: Overrides, state_folder: Path, save: Path | None = None) -> None:
+        self._goal = goal
+        self._own = overrides
+        self._folder = state_folder
+        self._save = save
+        self._reset_at: int | None = None
+        self._spent_before = 0
+        self._fingerprint = ""
+        self._task: Task
+        self._config: RunConfig
+        self._store: StateStore
+        self._run = b""
+
+    def perform(self, work: e.Work, progress: Progress) -> e.Event:
+        """Does one piece of work; ``progress`` is called between its parts and may raise to stop it."""
+        match work:
+            case e.Build():
+                return self.build(work)
+            case e.Train():
+                return self.train(work, progress)
+            case e.Evaluate():
+                return self.evaluate(work)
+            case e.Onboard():
+                return self.onboard(work, progress)
+        raise TypeError(f"no such work: {type(work).__name__}")
+
+    def build(self, work: e.Build) -> e.Built:
+        """Makes environment and policy as the run says, with this agent's overrides."""
+        config = msgspec.convert(work.config, RunConfig)
+        table = overrides_by_goal(config).get(self._goal, Overrides())
+        overrides = merge(table, self._own)
+        if self._run:
+            self._spent_before += self._task.sample.trajectories
+        self._task = make_task(config, self._goal, overrides)
+        self._config, self._run, self._reset_at = config, work.run, None
+        self._store = StateStore.of_agent(self._folder, work.run, self._goal)
+        self._fingerprint = self._fingerprint or fingerprint()
+        policy = self._task.policy
+        return e.Built(
+            work.number,
+            dimension=policy.dimension,
+            schema_sha256=schema_sha256(policy.dimension, policy.description),
+            initial_sha256=params_sha256(initial_params(config, policy)),
+            fingerprint=self._fingerprint,
+            stateful=bool(initial_state(self._task)),
+            tags=self._store.tags(),
+            seed=config.seed,
+            overrides=overrides,
+        )
+
+    def train(self, work: e.Train, progress: Progress) -> e.Trained:
+        """The update of a round; the state after it is stored before anybody can see the update."""
+        state = self.state_before(work.last_counted, reset=work.state_reset)
+        update = local_update(self._task, work.params, state, self._config.seed, work.round, progress)
+        if update.state:
+            self._store.put(work.round, update.state)
+        spent = self._spent_before + self._task.sample.trajectories
+        crc = crc32(update.delta)
+        return e.Trained(work.number, update.delta, crc, update.trajectories, spent, update.metrics)
+
+    def state_before(self, last_counted: int, *, reset: bool = False) -> AgentState:
+        """The agent state that follows round ``last_counted``; every other one is forgotten.
+
+        A reset replaces the state for good, but it is written down only when a later round confirms it: a
+        server that dies in between has no record of it, and must be told again that the state is missing.
+
+        Raises:
+            StateMissing: It is not here, and the server did not say that it may be reset.
+        """
+        initial = initial_state(self._task)
+        if not initial:
+            return initial
+        self._store.keep_only(last_counted)
+        if reset:
+            self._reset_at = last_counted
+            return initial
+        if last_counted == 0:
+            return initial
+        state = self._store.get(last_counted)
+        if state is None and self._reset_at == last_counted:
+            self._store.put(last_counted, initial)
+            state = initial
+        if state is None:
+            raise StateMissing(
+                f"the agent state after round {last_counted} is missing in {self._store.folder}; "
+                "start this agent again, it will tell the server so"
+            )
+        return state
+
+    def evaluate(self, work: e.Evaluate) -> e.Measured:
+        """Measures the shared parameters on this goal; with ``save``, keeps the policy adapted from them."""
+        config, seed = self._config.onboarding, self._config.seed
+        row = evaluate(self._task, work.params, seed, config)
+        if self._save:
+            aside = msgspec.structs.replace(
+                self._task, sample=Sampler(self._task.environment, self._task.policy)
+            )
+            rng = stream(seed, self._goal, 0, 0, Purpose.EVALUATE)
+            adapted = adapt(aside, work.params, config.adapt_episodes, rng, alpha=config.step_size)
+            self._keep(work.round, work.params, adapted, config.adapt_episodes)
+        return e.Measured(work.number, (row,), int(row["trajectories"]))
+
+    def onboard(self, work: e.Onboard, progress: Progress) -> e.Measured:
+        """Adapts the initialization with every budget, beside the baselines."""
+        config = self._config.onboarding
+        found = onboard(self._task, work.params, self._config.seed, config, progress)
+        if self._save:
+            self._keep(work.round, work.params, found.params, max(config.m_adapt, default=0))
+        trajectories = found.adapt_trajectories + found.eval_trajectories
+        return e.Measured(work.number, tuple(found.rows), trajectories)
+
+    def _keep(self, round_: int, shared: F8, adapted: F8, m_adapt: int) -> None:
+        about = {
+            "schema": SAVE_SCHEMA,
+            "goal": self._goal,
+            "run": self._run.hex(),
+            "round": round_,
+            "m_adapt": m_adapt,
+            "environment": msgspec.to_builtins(self._config.environment),
+            "policy": msgspec.to_builtins(self._config.policy),
+        }
+        buffer = io.BytesIO()
+        np.savez(buffer, params=adapted, initial=shared, about=np.array(json.dumps(about)))
+        if self._save:
+            write_atomic(self._save, buffer.getvalue(), sync=True)

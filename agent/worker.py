@@ -1,0 +1,138 @@
+"""The one thread that computes, so that the event loop stays free to answer.
+
+A daemon: a step that cannot be interrupted must not keep the program from ending. Work is stopped between
+local steps; the newest work stops the one before it, whose result nobody sees.
+"""
+
+import queue
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from agent import events as e
+from edge_fed.errors import UpdateRefused
+from edge_fed.program.exit_codes import ExitCode
+
+Progress = Callable[[int], None]
+
+
+class Performer(Protocol):
+    """Who knows how to do the work; see `agent.learner.Learner`."""
+
+    def perform(self, work: e.Work, progress: Progress) -> e.Event:
+        """Does one piece of work."""
+        ...
+
+
+class Stopped(Exception):
+    """Raised inside work that nobody wants any more."""
+
+
+class Worker:
+    """Runs work in its thread and delivers what comes of it.
+
+    Attributes:
+        progress: Local steps done in the current work.
+        delay_s: Added to each local step: this device is slower than it is.
+
+    Args:
+        make: Makes the performer, in the thread: its imports take a while.
+        deliver: Called in the thread with each event.
+        ended: Called in the thread at its very end.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Performer],
+        deliver: Callable[[e.Event], None],
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.progress = 0
+        self.delay_s = 0.0
+        self._make = make
+        self._deliver = deliver
+        self._ended = ended
+        self._queue: queue.SimpleQueue[tuple[e.Work, threading.Event] | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """The thread still runs."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def submit(self, work: e.Work) -> None:
+        """Stops the current work and does this one next."""
+        self.stop()
+        self._stop = threading.Event()
+        self._queue.put((work, self._stop))
+
+    def stop(self) -> None:
+        """Stops the current work, and whatever waits."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """Ends the thread after the current local step; does not wait for it."""
+        self.stop()
+        self._queue.put(None)
+
+    def join(self, timeout_s: float) -> bool:
+        """Waits for the thread's end after `close`; False: it still runs."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            performer: Performer | Exception
+            try:
+                performer = self._make()  # before there is work: its imports take as long as connecting
+            except Exception as error:
+                performer = error
+            while (item := self._queue.get()) is not None:
+                work, stop = item
+                if not stop.is_set():
+                    self._perform(performer, work, stop)
+        finally:
+            self._ended()
+
+    def _perform(self, performer: Performer | Exception, work: e.Work, stop: threading.Event) -> None:
+        try:
+            if isinstance(performer, Exception):
+                raise performer
+            event = performer.perform(work, self._progress_of(work, stop))
+        except Stopped:
+            return
+        except Exception as error:
+            event = failure(work, error)
+        if not stop.is_set():
+            self._deliver(event)
+
+    def _progress_of(self, work: e.Work, stop: threading.Event) -> Progress:
+        slowed = isinstance(work, e.Train)
+        self.progress = 0
+
+        def progress(step: int) -> None:
+            self.progress = step
+            if stop.is_set() or (slowed and self.delay_s and stop.wait(self.delay_s)):
+                raise Stopped
+
+        return progress
+
+
+def failure(work: e.Work, error: Exception) -> e.Failed:
+    """What an exception in work means for the agent; call it where the exception is handled."""
+    name, text = type(error).__name__, str(error)
+    if isinstance(error, UpdateRefused):
+        return e.Failed(work.number, f"{name}: {text}", refused=True)
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    why = f"{name}: {text} (at {Path(where.filename).name}:{where.lineno})"
+    if isinstance(work, e.Build):
+        hint = "install the same edge_fed on both sides"
+        return e.Failed(work.number, why, ExitCode.REFUSED, trace=traceback.format_exc(), hint=hint)
+    return e.Failed(work.number, why, trace=traceback.format_exc())
