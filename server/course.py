@@ -112,7 +112,8 @@ class Course:
     def committed(self, round_: int, now: float) -> None:
         """A checkpoint is on disk."""
         self.room.committing = False
-        self.room.ledger.committed = self.room.out.committed = round_
+        self.room.ledger.commit(round_)
+        self.room.out.committed = round_
         self.hosting.serve(now)
         if self._joined:
             self.next(now)

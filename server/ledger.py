@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from edge_fed.federated.record import RoundRecord
-from edge_fed.params import F8
+from edge_fed.params import F8, params_sha256
 from protocol.messages import Update
 
 Verdict = Literal["folded", "skipped", "late", "refused"]
@@ -75,7 +75,9 @@ class Ledger:
         book = book or Book()
         self.params = params
         self.committed = committed
+        self._closed_sha256 = params_sha256(params)
         self.closed = committed  # newest round with an outcome, committed or about to be
+        self.sha256 = self._closed_sha256  # of the committed parameters
         self.last = dict(book.last)
         self.last_counted = dict(book.last_counted)
         self.trajectories = dict(book.trajectories)
@@ -94,8 +96,13 @@ class Ledger:
             tuple(self.fingerprints),
         )
 
+    def commit(self, round_: int) -> None:
+        """The checkpoint of the newest closed round is on disk."""
+        self.committed, self.sha256 = round_, self._closed_sha256
+
     def close(self, record: RoundRecord, params: F8) -> None:
         """Takes over a round's outcome; it counts once its checkpoint is committed."""
+        self._closed_sha256 = record.params_sha256
         self.params, self.closed = params, record.round
         folded = record.outcome == "folded"
         self.skipped = 0 if folded else self.skipped + 1

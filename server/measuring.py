@@ -21,10 +21,14 @@ class Measuring:
 
     Attributes:
         evaluation: The running one.
+        latest: The newest average of this process; empty: none yet.
+        trajectories: Sampled in this process's evaluations.
     """
 
     def __init__(self, room: Room, evaluated: frozenset[int], done: Callable[[float], None]) -> None:
         self.evaluation: Evaluation | None = None
+        self.latest: dict[str, Any] = {}
+        self.trajectories = 0
         self._room = room
         self._evaluated = set(evaluated)
         self._done = done
@@ -86,6 +90,8 @@ class Measuring:
             return
         summary, self.evaluation = self.evaluation.summary(), None
         out = self._room.out
+        self.latest = summary
+        self.trajectories += summary.get("trajectories", 0)
         self._room.watch.end()
         self._evaluated.add(summary["round"])
         out.put(e.Evaluation(summary))

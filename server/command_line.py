@@ -1,0 +1,151 @@
+"""Flags, signals and exit codes of ``python -m server``. Imported after the threads are pinned."""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from edge_fed.config import RunConfig
+from edge_fed.errors import ConfigError
+from edge_fed.program import log
+from edge_fed.program.config_file import load_config
+from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.run_folder import RunFolder
+from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervisor
+from server.console import Bar, is_terminal
+from server.runtime import ServerProgram
+
+DEFAULT_BIND = "tcp://127.0.0.1:5555"
+SIGNALS = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
+EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags."""
+    flags = argparse.ArgumentParser(
+        prog="python -m server",
+        description="Leads one run: waits for agents, averages their updates, records every round, and hands "
+        "the result to onboarders. Without flags it serves the few-shot configuration on "
+        + DEFAULT_BIND
+        + ".",
+        epilog=EXIT_CODES,
+    )
+    source = flags.add_mutually_exclusive_group()
+    source.add_argument("--config", type=Path, metavar="FILE", help="TOML file with the keys of RunConfig")
+    source.add_argument("--resume", type=Path, metavar="RUN_DIR", help="go on with an earlier run")
+    flags.add_argument(
+        "--set", dest="sets", action="append", default=[], metavar="KEY=VALUE", help="override any key"
+    )
+    flags.add_argument("--seed", type=int, help="run seed, short for --set seed=N")
+    flags.add_argument("--bind", default=DEFAULT_BIND, metavar="ADDR", help="tcp://HOST:PORT or ipc://PATH")
+    flags.add_argument("--insecure", action="store_true", help="allow an address that other machines reach")
+    flags.add_argument("--run-dir", type=Path, metavar="DIR", help="default: runs/<time>-<name>")
+    flags.add_argument("--serve", action="store_true", help="stay for onboarders when the run is complete")
+    flags.add_argument("--json", action="store_true", help="print the summary on stdout at the end")
+    flags.add_argument("--log-format", choices=("text", "json"), default="text")
+    flags.add_argument("--log-level", choices=tuple(log.LEVELS), default="info")
+    flags.add_argument(
+        "--supervised", action="store_true", help="events on stdout, commands on stdin (for a runner)"
+    )
+    flags.add_argument(
+        "--hold", default="", metavar="ROUNDS", help="with --supervised: ask before these rounds, e.g. 5,10"
+    )
+    return flags
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns the exit code."""
+    options = parser().parse_args(argv)
+    try:
+        return int(_run(options))
+    except ConfigError as error:
+        print(f"error: {error.source} has {len(error.faults)} fault(s):", file=sys.stderr)
+        for fault in error.faults:
+            print(f"  {fault}", file=sys.stderr)
+        return int(ExitCode.USAGE)
+    except ProgramError as error:
+        hint = f"\n  {error.hint}" if error.hint else ""
+        print(f"error: {error.message}{hint}", file=sys.stderr)
+        return int(error.code)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
+
+
+def _run(options: argparse.Namespace) -> ExitCode:
+    config, folder = _folder(options)
+    supervisor: Supervisor = StdioSupervisor() if options.supervised else NoSupervisor()
+    watched = is_terminal() and options.log_format == "text" and not options.supervised
+    bar = Bar(config.algorithm.rounds, max([0, *folder.committed_rounds()])) if watched else None
+    logger = log.configure(options.log_format, options.log_level, program="server")
+    if bar is not None:
+        bar.attach(logger)
+    program = ServerProgram(
+        config,
+        folder,
+        options.bind,
+        logger=logger,
+        supervisor=supervisor,
+        holds=_holds(options.hold),
+        serve=options.serve,
+        resume=options.resume is not None,
+        insecure=options.insecure,
+        console=bar,
+    )
+    try:
+        code = asyncio.run(_with_signals(program))
+    except ProgramError as error:
+        supervisor.event("exit", code=int(error.code), why=error.message)
+        raise
+    except Exception as error:
+        logger.exception("the server failed")
+        supervisor.event("exit", code=int(ExitCode.FAILED), why=repr(error))
+        return ExitCode.FAILED
+    if options.json and not options.supervised:
+        print(json.dumps({"run_dir": str(folder.path), **program.summary}))
+    supervisor.event("exit", code=int(code), why=program.summary["why"])
+    return code
+
+
+async def _with_signals(program: ServerProgram) -> ExitCode:
+    """The first signal ends the run in order, the second one at once."""
+    loop = asyncio.get_running_loop()
+    asked: list[signal.Signals] = []
+
+    def received(number: signal.Signals) -> None:
+        if asked:
+            os._exit(int(SIGNALS[number]))
+        asked.append(number)
+        program.stop(f"stopped by {number.name}", SIGNALS[number])
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, received, number)
+    return await program.run()
+
+
+def _folder(options: argparse.Namespace) -> tuple[RunConfig, RunFolder]:
+    if options.resume is not None:
+        if options.sets or options.seed is not None or options.run_dir is not None:
+            raise ProgramError(
+                ExitCode.USAGE,
+                "--resume goes on with the configuration that the run folder holds",
+                "leave --set, --seed and --run-dir out, or start a new run",
+            )
+        folder = RunFolder.open(options.resume)
+        return folder.config, folder
+    sets = [*options.sets, *([f"seed={options.seed}"] if options.seed is not None else [])]
+    config = load_config(options.config, sets)
+    return config, RunFolder.create(config, options.run_dir)
+
+
+def _holds(text: str) -> frozenset[int]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    wrong = [part for part in parts if not part.isdecimal()]
+    if wrong:
+        raise ProgramError(
+            ExitCode.USAGE, f"--hold {text}: {wrong[0]!r} is no round", "write e.g. --hold 5,10"
+        )
+    return frozenset(int(part) for part in parts)

@@ -1,0 +1,108 @@
+"""What a person at the terminal sees: one line per round; on a terminal also a bar with the time left."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol, TextIO
+
+import structlog
+
+from server.events import Wait
+
+Logger = structlog.typing.FilteringBoundLogger
+
+
+class Console(Protocol):
+    """Shows how far the run is."""
+
+    def round(self, line: Mapping[str, Any]) -> None:
+        """A round is committed; ``line`` is its line in ``metrics.jsonl``."""
+        ...
+
+    def wait(self, wait: Wait) -> None:
+        """Something is waited for."""
+        ...
+
+    def close(self) -> None:
+        """The program ends."""
+        ...
+
+
+class Lines:
+    """Log lines.
+
+    Args:
+        logger: Where they go.
+        rounds: K.
+    """
+
+    def __init__(self, logger: Logger, rounds: int) -> None:
+        self._logger = logger
+        self._rounds = rounds
+
+    def round(self, line: Mapping[str, Any]) -> None:
+        """One line per round."""
+        record = f"round {line['round']}/{self._rounds} {line['outcome']}"
+        count = f"{len(line['contributors'])} of {len(line['cohort'])} updates"
+        text = f"{record}: {count} in {line['seconds']:.3f} s, params {line['params_sha256'][:8]}"
+        self._logger.info(text, **_shown(line["metrics"]))
+
+    def wait(self, wait: Wait) -> None:
+        """What is waited for, who is missing, and the time left."""
+        left = f"{wait.left_s:.0f} s left, then {wait.ends}"
+        self._logger.info(f"waiting for {wait.what}: {left}", missing=list(wait.missing))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Bar(Lines):
+    """The same lines, above a bar with the time left. Imports rich only here.
+
+    Make it before logging is configured: it takes standard error over, so that lines and bar do not mix.
+
+    Args:
+        rounds: K.
+        done: Rounds committed already.
+    """
+
+    def __init__(self, rounds: int, done: int = 0) -> None:
+        from rich.console import Console as Terminal
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        )
+        self._progress = Progress(*columns, console=Terminal(stderr=True), refresh_per_second=4)
+        self._task = self._progress.add_task("joining", total=rounds, completed=done)
+        self._progress.start()
+        self._rounds = rounds
+
+    def attach(self, logger: Logger) -> None:
+        """Lines go to this logger, made after the bar."""
+        self._logger = logger
+
+    def round(self, line: Mapping[str, Any]) -> None:
+        """Moves the bar."""
+        self._progress.update(self._task, completed=line["round"], description="training")
+        super().round(line)
+
+    def wait(self, wait: Wait) -> None:
+        """Names the wait beside the bar."""
+        self._progress.update(self._task, description=f"waiting for {wait.what}")
+        super().wait(wait)
+
+    def close(self) -> None:
+        """Leaves the bar as it is."""
+        self._progress.stop()
+
+
+def is_terminal(stream: TextIO = sys.stderr) -> bool:
+    """Whether a person watches this stream."""
+    return stream.isatty()
+
+
+def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
+    return {name: f"{value:.4g}" for name, value in metrics.items() if name != "trajectories"}

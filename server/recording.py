@@ -1,0 +1,207 @@
+"""The run folder as the server writes it: journals, checkpoints, summary.
+
+Commit of a round: the array file, then the sidecar written aside and renamed; that rename is the commit.
+The line of ``metrics.jsonl`` follows and can be restored from the sidecar, see `server.recovery`.
+
+Durability ``process`` (a kill -9 loses nothing): files are forced to the disk once a second, by `sync` in
+another thread. ``power``: every commit is, with its folder.
+"""
+
+import io
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from edge_fed.params import F8, little_endian, params_sha256
+from edge_fed.program.files import sync_folder, write_all, write_atomic
+from edge_fed.program.run_folder import SCHEMA, RunFolder
+from server.events import Commit
+from server.ledger import Book
+
+LARGE_BYTES = 1024 * 1024  # parameters beyond it are written in a thread
+
+
+class Sidecar(msgspec.Struct, frozen=True):
+    """What makes an array file a checkpoint.
+
+    Attributes:
+        schema: Of the run folder.
+        run_id: Hex.
+        round: Committed round.
+        params_sha256: Of the array.
+        dimension: Its length.
+        line: The round's line in ``metrics.jsonl``; None for round 0.
+        book: The server's bookkeeping.
+    """
+
+    schema: int
+    run_id: str
+    round: int
+    params_sha256: str
+    dimension: int
+    line: dict[str, Any] | None
+    book: Book
+
+
+class Recorder:
+    """Appends and commits; one per server process, under the folder's lock.
+
+    Args:
+        folder: The run folder.
+        die: Ends this process as SIGKILL would; for the kill point between array and sidecar.
+    """
+
+    def __init__(self, folder: RunFolder, die: Callable[[], None]) -> None:
+        self._folder = folder
+        self._die = die
+        self._power = folder.config.federation.durability == "power"
+        self._keep = folder.config.federation.keep_checkpoints
+        self._files = {path: _append(path) for path in (folder.metrics, folder.evaluations, folder.events)}
+        self._newest: int | None = None
+        self._lock = threading.Lock()  # `sync` runs beside a commit
+
+    @property
+    def power(self) -> bool:
+        """Whether every commit is forced to the disk."""
+        return self._power
+
+    def journal(self, event: str, fields: Mapping[str, Any], now: float) -> None:
+        """Appends to ``events.jsonl``; ``t`` is monotonic, ``time`` is that of the wall."""
+        head = {"schema": SCHEMA, "t": round(now, 6), "time": round(time.time(), 3), "event": event}
+        self._line(self._folder.events, {**head, **fields})
+
+    def evaluation(self, row: Mapping[str, Any]) -> None:
+        """Appends to ``evaluations.jsonl``."""
+        self._line(self._folder.evaluations, {"schema": SCHEMA, **row})
+
+    def commit(self, command: Commit, sent: int, received: int) -> dict[str, Any]:
+        """Writes a checkpoint and the round's line.
+
+        Args:
+            command: What to commit.
+            sent: Bytes sent since the last line.
+            received: Bytes received since then.
+
+        Returns:
+            The line of ``metrics.jsonl``; empty for round 0.
+        """
+        array, sidecar = self._folder.checkpoint(command.round)
+        _write_array(array, command.params, sync=self._power)
+        if command.die:
+            self._die()
+        line = _metrics_line(command, sent, received)
+        sha256 = command.record.params_sha256 if command.record else params_sha256(command.params)
+        run_id = self._folder.run_id.hex()
+        content = Sidecar(
+            SCHEMA, run_id, command.round, sha256, command.params.size, line or None, command.book
+        )
+        write_atomic(sidecar, msgspec.json.encode(content), sync=self._power)
+        if line:
+            self._line(self._folder.metrics, line)
+        if self._power:
+            os.fsync(self._files[self._folder.metrics])
+            sync_folder(self._folder.checkpoints)
+        self._newest = command.round
+        if self._keep and command.round >= self._keep:
+            self._forget(command.round - self._keep)
+        return line
+
+    def sync(self) -> None:
+        """Forces what was written so far to the disk, and names the newest checkpoint in ``latest``."""
+        with self._lock:
+            newest, self._newest = self._newest, None
+            if newest is not None:
+                for path in self._folder.checkpoint(newest):
+                    _sync_file(path)
+                latest = self._folder.checkpoints / "latest"
+                write_atomic(latest, f"round-{newest:06d}\n".encode(), sync=False)
+                sync_folder(self._folder.checkpoints)
+            for descriptor in self._files.values():
+                os.fsync(descriptor)
+
+    def summary(self, content: Mapping[str, Any]) -> None:
+        """Writes ``summary.json``."""
+        data = msgspec.json.format(msgspec.json.encode({"schema": SCHEMA, **content}))
+        write_atomic(self._folder.summary, data, sync=True)
+
+    def close(self) -> None:
+        """Forces everything to the disk and closes the files."""
+        self.sync()
+        for descriptor in self._files.values():
+            os.close(descriptor)
+        self._files.clear()
+
+    def _line(self, path: Path, content: Mapping[str, Any]) -> None:
+        write_all(self._files[path], msgspec.json.encode(content) + b"\n")
+
+    def _forget(self, round_: int) -> None:
+        array, sidecar = self._folder.checkpoint(round_)
+        sidecar.unlink(missing_ok=True)
+        array.unlink(missing_ok=True)
+
+
+def load_params(folder: RunFolder, round_: int) -> F8 | None:
+    """The parameters of a committed round, read-only; None if it is not kept."""
+    array, sidecar = folder.checkpoint(round_)
+    if not sidecar.exists():
+        return None
+    content = msgspec.json.decode(sidecar.read_bytes(), type=Sidecar)
+    with np.load(array, allow_pickle=False) as file:
+        params: F8 = np.ascontiguousarray(file["params"], dtype=np.float64)
+    if params_sha256(params) != content.params_sha256:
+        raise ValueError(f"{array.name} does not have the hash that its sidecar states")
+    params.flags.writeable = False
+    return params
+
+
+def _metrics_line(command: Commit, sent: int, received: int) -> dict[str, Any]:
+    if command.record is None:
+        return {}
+    return {
+        "schema": SCHEMA,
+        **msgspec.structs.asdict(command.record),
+        "seconds": round(command.seconds, 6),
+        "bytes_sent": sent,
+        "bytes_received": received,
+        "metrics": command.metrics,
+    }
+
+
+def _write_array(path: Path, params: F8, *, sync: bool) -> None:
+    if params.nbytes > LARGE_BYTES:
+        with path.open("wb") as file:
+            np.savez(file, params=little_endian(params))
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        return
+    buffer = io.BytesIO()  # one write call instead of several
+    np.savez(buffer, params=little_endian(params))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        write_all(descriptor, buffer.getbuffer())
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _append(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+
+def _sync_file(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:  # not kept any longer
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

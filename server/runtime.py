@@ -1,0 +1,393 @@
+"""The server program around its state machine: socket, timer, disk, supervisor.
+
+No decision is made here. One event at a time goes to the machine, and its commands are carried out in order.
+A timer, and a word of the supervisor, count only after the messages that had arrived before are read.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import structlog
+
+from edge_fed.config import RunConfig
+from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.run_folder import RunFolder
+from edge_fed.program.supervision import NoSupervisor, Supervisor
+from protocol import codec
+from protocol.errors import AddressError, Closed, Lagging, RemoteProtocolError, Unreachable, VersionMismatch
+from protocol.limits import Limits
+from protocol.messages import Header
+from protocol.transport import Context, ServerSocket, is_loopback
+from server import events as e
+from server.admission import Admission
+from server.console import Console, Lines
+from server.ledger import Ledger
+from server.orders import order
+from server.recording import LARGE_BYTES, Recorder, load_params
+from server.recovery import Recovered, recover
+from server.state_machine import Machine
+from server.summary import summarize
+
+SYNC_S = 1.0  # pause between two forced writes to the disk
+QUIET_S = 0.05  # messages that keep coming hold a timer up for no longer
+
+
+def kill_self() -> None:
+    """Ends this process as a power cut would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class ServerProgram:
+    """One run's server, from its binding to its exit code.
+
+    Args:
+        config: The run's settings, already checked.
+        folder: Where the run is recorded; it is locked while the server runs.
+        address: What to bind; port 0: any free one.
+        logger: Where lines go.
+        context: Share it with the agents for ``inproc://``; None: one of its own.
+        supervisor: Who started this program, if that is a program.
+        holds: Rounds before which the supervisor is asked.
+        serve: Stay for onboarders after the run.
+        resume: Go on with what the folder holds.
+        insecure: Allow an address that other machines can reach.
+        console: Shows progress; None: log lines.
+        die: What the supervisor's ``die`` does.
+
+    Attributes:
+        endpoint: The address that was bound, with the real port; empty before.
+        summary: The content of ``summary.json``; empty before the end.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        address: str,
+        *,
+        logger: structlog.typing.FilteringBoundLogger,
+        context: Context | None = None,
+        supervisor: Supervisor | None = None,
+        holds: frozenset[int] = frozenset(),
+        serve: bool = False,
+        resume: bool = False,
+        insecure: bool = False,
+        console: Console | None = None,
+        die: Callable[[], None] = kill_self,
+    ) -> None:
+        self.endpoint = ""
+        self.summary: dict[str, Any] = {}
+        self._config = config
+        self._folder = folder
+        self._address = address
+        self._logger = logger
+        self._context = context
+        self._supervisor = supervisor or NoSupervisor()
+        self._supervised = not isinstance(self._supervisor, NoSupervisor)
+        self._options = (holds, serve)
+        self._resume = resume
+        self._insecure = insecure
+        self._console = console or Lines(logger, config.algorithm.rounds)
+        self._die = die
+        self._events: deque[e.Event] = deque()
+        self._deferred: deque[e.Event] = deque()
+        self._handling = False
+        self._messages = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+        self._sync_due: asyncio.TimerHandle | None = None
+        self._told_bytes = (0, 0)
+        self._loop: asyncio.AbstractEventLoop
+        self._socket: ServerSocket
+        self._recorder: Recorder
+        self._recovered: Recovered | None = None
+        self._machine: Machine
+        self._over: asyncio.Future[e.Exit]
+        self._thread: ThreadPoolExecutor
+
+    async def run(self) -> ExitCode:
+        """Runs until the machine says `Exit`.
+
+        Raises:
+            ProgramError: Folder or address cannot be used.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._over = self._loop.create_future()
+        self._limits = Limits(
+            heartbeat_s=self._config.federation.heartbeat_s, lease_s=self._config.federation.lease_s
+        )
+        with self._folder.locked(), self._bound(), self._recording():
+            reader = self._loop.create_task(self._read(), name="server-reader")
+            try:
+                self._open()
+                done = await self._over
+                self._end(done)
+            finally:
+                self._handling = True  # nothing more is decided
+                for timer in (self._timer, self._sync_due):
+                    if timer is not None:
+                        timer.cancel()
+                reader.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await reader
+        self._supervisor.event("finished", **self.summary)
+        return done.code
+
+    def stop(self, why: str, code: ExitCode) -> None:
+        """Ends the run in order; for signals. Call it in the loop's thread."""
+        self._handle(e.Stop(why, code))
+
+    # --- setting up and closing --------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _bound(self) -> Iterator[None]:
+        if not (self._insecure or is_loopback(self._address)):
+            raise ProgramError(
+                ExitCode.ADDRESS,
+                f"{self._address} can be reached from other machines, and nothing protects it",
+                "bind tcp://127.0.0.1:5555 or ipc://PATH, or type --insecure on a network that you trust",
+            )
+        context = self._context or Context()
+        try:
+            self._socket = ServerSocket.bind(context, self._address, self._limits)
+            self.endpoint = self._socket.endpoint
+            yield
+        except AddressError as error:
+            raise ProgramError(ExitCode.ADDRESS, str(error), "choose another --bind") from error
+        finally:
+            if self.endpoint:
+                self._socket.close()
+            if self._context is None:
+                context.close()
+
+    @contextlib.contextmanager
+    def _recording(self) -> Iterator[None]:
+        admission = Admission(self._config, self._folder.run_id)
+        holds, serve = self._options
+        ledger, resume = Ledger(admission.initial), None
+        if self._resume:
+            self._recovered = recover(self._folder, admission.initial)
+            for damage in self._recovered.damaged:
+                self._logger.warning(f"checkpoint is damaged and not used: {damage}")
+            ledger, resume = self._recovered.ledger, self._recovered.resume
+        self._machine = Machine(
+            admission, ledger, lambda: secrets.token_bytes(16), holds=holds, serve=serve, resume=resume
+        )
+        self._recorder = Recorder(self._folder, self._die)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="server-disk")
+        try:
+            yield
+        finally:
+            self._thread.shutdown(wait=True)
+            self._recorder.close()
+            self._console.close()
+
+    def _open(self) -> None:
+        where = self._machine.room.ledger.committed
+        text = f"run {self._config.name!r} is served at {self.endpoint}"
+        self._logger.info(
+            text, folder=str(self._folder.path), **({"resumed_after": where} if self._resume else {})
+        )
+        fields = {"address": self.endpoint, "resumed_after": where, "config": self._config.name}
+        self._recorder.journal("started", fields, self._loop.time())
+        self._supervisor.event("listening", address=self.endpoint, run_dir=str(self._folder.path))
+        self._supervisor.listen(self._from_thread)
+        self._handle(e.Started())
+
+    def _end(self, done: e.Exit) -> None:
+        now = self._loop.time()
+        self._recorder.journal(
+            "exit", {"code": int(done.code), "outcome": done.outcome, "why": done.why}, now
+        )
+        counted = (self._socket.bytes_sent, self._socket.bytes_received)
+        self.summary = summarize(self._machine, self._recovered, done, counted)
+        self._recorder.summary(self.summary)
+        say = self._logger.info if done.code == ExitCode.OK else self._logger.warning
+        say(f"the server ends: {done.why}", exit_code=int(done.code))
+
+    # --- events ------------------------------------------------------------------------------------
+
+    def _handle(self, event: e.Event) -> None:
+        """Passes one event to the machine; what carrying its commands out leads to follows in order."""
+        self._events.append(event)
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._events:
+                for command in self._machine.handle(self._events.popleft(), self._loop.time()):
+                    _COMMANDS[type(command)](self, command)
+        except BaseException as error:
+            self._fail(error)
+            return
+        self._handling = self._over.done()
+        self._arm()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._over.done():
+            self._over.set_exception(error)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                peer, frames = await self._socket.receive()
+                self._messages += 1
+                self._handle(self._decoded(peer, frames))
+        except Closed:
+            return
+        except Exception as error:
+            self._fail(error)
+
+    def _decoded(self, peer: bytes, frames: list[memoryview]) -> e.Event:
+        try:
+            envelope = codec.decode(frames, self._limits)
+        except VersionMismatch as error:
+            self._transmit(peer, codec.encode(Header(), codec.reject_version(error)))
+            return e.PeerVersion(peer, error.major, error.minor)
+        except RemoteProtocolError as error:
+            return e.Malformed(peer, error.code, str(error))
+        return e.Received(peer, envelope.header, envelope.message, envelope.tensors)
+
+    def _arm(self) -> None:
+        """Sets the timer; one that fires too early is cheaper than a new one for every message."""
+        due = self._machine.due()
+        if due >= self._timer_at or due == float("inf"):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._loop.call_at(due, self._fire)
+
+    def _fire(self) -> None:
+        now, at = self._loop.time(), self._timer_at
+        self._timer, self._timer_at = None, float("inf")
+        if self._machine.due() <= now + 1e-3:
+            self._defer(e.Tick(late_s=max(0.0, now - at)))
+        else:
+            self._arm()
+
+    def _defer(self, event: e.Event) -> None:
+        """Passes an event on once the messages that had arrived before it are read."""
+        self._deferred.append(event)
+        if len(self._deferred) == 1:
+            self._loop.call_soon(self._when_quiet, self._messages, self._loop.time() + QUIET_S)
+
+    def _when_quiet(self, seen: int, latest: float) -> None:
+        if self._messages != seen and self._loop.time() < latest:
+            self._loop.call_soon(self._when_quiet, self._messages, latest)
+            return
+        while self._deferred:
+            self._handle(self._deferred.popleft())
+
+    def _from_thread(self, command: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._obey, command)
+
+    def _obey(self, command: Any) -> None:
+        event = order(command)
+        if event is None:
+            self._logger.warning(f"the supervisor's command is not understood: {command}")
+        else:
+            self._defer(event)
+
+    # --- commands ----------------------------------------------------------------------------------
+
+    def _send(self, command: e.Send) -> None:
+        self._transmit(
+            command.peer, codec.encode(command.header, command.message, command.tensors, self._limits)
+        )
+
+    def _transmit(self, peer: bytes, frames: codec.Frames) -> None:
+        try:
+            self._socket.send(peer, frames)
+        except Unreachable:
+            self._events.append(e.Unreachable(peer))
+        except Lagging:
+            self._events.append(e.Lagging(peer))
+
+    def _journal(self, command: e.Journal) -> None:
+        self._recorder.journal(command.event, command.fields, self._loop.time())
+
+    def _evaluation(self, command: e.Evaluation) -> None:
+        self._recorder.evaluation(command.row)
+
+    def _commit(self, command: e.Commit) -> None:
+        sent, received = self._socket.bytes_sent, self._socket.bytes_received
+        before, self._told_bytes = self._told_bytes, (sent, received)
+        counted = (sent - before[0], received - before[1])
+        if command.params.nbytes <= LARGE_BYTES and not self._recorder.power:
+            self._committed(command.round, self._recorder.commit(command, *counted))
+            return
+        future = self._loop.run_in_executor(self._thread, self._recorder.commit, command, *counted)
+        future.add_done_callback(lambda done: self._written(command.round, done))
+
+    def _written(self, round_: int, done: "asyncio.Future[dict[str, Any]]") -> None:
+        if done.cancelled() or self._over.done():
+            return
+        if error := done.exception():
+            self._fail(error)
+            return
+        self._committed(round_, done.result())
+        self._handle_next()
+
+    def _committed(self, round_: int, line: dict[str, Any]) -> None:
+        self._events.append(e.Committed(round_))
+        if line:
+            self._console.round(msgspec.to_builtins(line))
+        if line and self._supervised:
+            self._supervisor.event("round", **msgspec.to_builtins(line))
+        if self._sync_due is None:
+            self._sync_due = self._loop.call_later(SYNC_S, self._sync)
+
+    def _handle_next(self) -> None:
+        if self._events and not self._handling:
+            self._handle(self._events.popleft())
+
+    def _sync(self) -> None:
+        self._sync_due = None
+        self._loop.run_in_executor(self._thread, self._recorder.sync)
+
+    def _load(self, command: e.Load) -> None:
+        future = self._loop.run_in_executor(self._thread, load_params, self._folder, command.round)
+        future.add_done_callback(
+            lambda done: self._handle(e.Loaded(command.round, None if done.exception() else done.result()))
+        )
+
+    def _log(self, command: e.Log) -> None:
+        getattr(self._logger, command.level)(command.text, **command.fields)
+
+    def _wait(self, command: e.Wait) -> None:
+        self._console.wait(command)
+
+    def _tell(self, command: e.Tell) -> None:
+        if self._supervised:
+            self._supervisor.event(command.name, **msgspec.to_builtins(command.fields))
+
+    def _kill(self, _command: e.Die) -> None:
+        self._die()
+
+    def _exit(self, command: e.Exit) -> None:
+        if not self._over.done():
+            self._over.set_result(command)
+
+
+_COMMANDS: dict[type[e.Command], Callable[[ServerProgram, Any], None]] = {
+    e.Send: ServerProgram._send,
+    e.Journal: ServerProgram._journal,
+    e.Evaluation: ServerProgram._evaluation,
+    e.Commit: ServerProgram._commit,
+    e.Load: ServerProgram._load,
+    e.Log: ServerProgram._log,
+    e.Wait: ServerProgram._wait,
+    e.Tell: ServerProgram._tell,
+    e.Die: ServerProgram._kill,
+    e.Exit: ServerProgram._exit,
+}

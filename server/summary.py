@@ -1,0 +1,52 @@
+"""How a run ended, in one object: ``summary.json`` and the output of ``--json``. Pure."""
+
+from typing import Any
+
+from server import events as e
+from server.recovery import Recovered
+from server.state_machine import Machine
+
+
+def summarize(
+    machine: Machine, recovered: Recovered | None, done: e.Exit, counted: tuple[int, int]
+) -> dict[str, Any]:
+    """The summary of a run.
+
+    Args:
+        machine: At its end.
+        recovered: What earlier processes had left; None: there was none.
+        done: How it ended.
+        counted: Bytes sent and received by this process.
+
+    Returns:
+        Plain values. ``trajectories``: of counted updates, by agent. ``trajectories_spent``: with discarded
+        work. ``evaluation``: the newest average. ``onboarding``: all reported rows.
+    """
+    ledger, course = machine.room.ledger, machine.course
+    committed = max(0, ledger.committed)
+    earlier = (recovered.bytes_sent, recovered.bytes_received) if recovered else (0, 0)
+    before = recovered.evaluation_trajectories if recovered else 0
+    measuring = course.measuring
+    reports = course.hosting.onboarding.reports.values()
+    return {
+        "name": machine.room.config.name,
+        "run_id": machine.room.admission.run_id.hex(),
+        "outcome": done.outcome,
+        "exit_code": int(done.code),
+        "why": done.why,
+        "rounds": committed,
+        "planned_rounds": machine.room.last_round,
+        "params_sha256": ledger.sha256,
+        "aggregation": machine.room.config.algorithm.aggregation,
+        "trajectories": {str(agent): n for agent, n in sorted(ledger.trajectories.items())},
+        "trajectories_spent": {str(agent): s.total for agent, s in sorted(ledger.spent.items())},
+        "evaluation_trajectories": before + measuring.trajectories,
+        "onboarding_trajectories": sum(report["trajectories"] for report in reports),
+        "bytes_sent": earlier[0] + counted[0],
+        "bytes_received": earlier[1] + counted[1],
+        "bit_equal": len(ledger.fingerprints) <= 1,
+        "fingerprints": list(ledger.fingerprints),
+        "malformed": machine.malformed,
+        "evaluation": measuring.latest or (recovered.latest_evaluation if recovered else {}),
+        "onboarding": course.hosting.onboarding.rows(),
+    }
