@@ -43,7 +43,8 @@ class StateStore:
         """The state after a round; None if it is missing or unreadable."""
         if round_ not in self._states:
             try:
-                with np.load(self._path(round_), allow_pickle=False) as arrays:
+                content = io.BytesIO(self._path(round_).read_bytes())
+                with np.load(content, allow_pickle=False) as arrays:
                     self._states[round_] = {name: arrays[name] for name in arrays.files}
             except (OSError, ValueError, EOFError, zipfile.BadZipFile):
                 return None
