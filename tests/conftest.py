@@ -12,9 +12,14 @@ from edge_fed.program.launch import pin_threads
 
 pin_threads()
 
-import pytest  # noqa: E402 (after the pinning)
+import hypothesis  # noqa: E402 (after the pinning)
+import pytest  # noqa: E402
 
 from tests import leaks  # noqa: E402
+
+# The same examples on every machine, and no deadline: the cores are shared and noisy.
+hypothesis.settings.register_profile("edge_fed", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("edge_fed")
 
 
 @pytest.fixture(scope="session", autouse=True)
