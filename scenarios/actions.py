@@ -29,11 +29,11 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Start(Step, frozen=True):
-    """Start a program; ``goal`` is its goal, ``at_round`` the parameters that an onboarder asks for."""
+    """Start a program for ``goal``; ``at`` says which parameters an onboarder asks for."""
 
     goal: int
     onboard: bool = False
-    at_round: int | None = None
+    at: Literal["final", "now"] | int = "final"
 
 
 class Doom(Step, frozen=True):
@@ -155,8 +155,8 @@ def _link(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
 
 
 def _onboard(child: str, goal: int, round_: int | None, _args: Args) -> Planned:
-    at_round = None if round_ is None else round_ - 1
-    return [(0, Start(child, goal, onboard=True, at_round=at_round)), (0, UntilReady(child))]
+    start = Start(child, goal, onboard=True, at="now" if round_ is None else round_ - 1)
+    return [(0, start), (0, UntilReady(child))]
 
 
 _DOWN_S = Argument("seconds until it is started again with --resume", high=3600.0)

@@ -194,7 +194,7 @@ def test_announced_onboarders_start_with_the_last_round_a_few_at_a_time() -> Non
 def test_an_onboarder_in_the_middle_of_the_run_is_no_agent_that_trains() -> None:
     """It measures the parameters before the boundary; its end changes nobody's membership."""
     stage = Stage(scenario_of(action("onboard", "3"))).running()
-    start = Start("onboard-3-0", 3, onboard=True, at_round=4)
+    start = Start("onboard-3-0", 3, onboard=True, at=4)
     assert stage.server("held", round=5) == [start]
     assert stage.server("ready", agent=3, role="onboard") == [proceed(5)]
     assert stage.server("lost", agent=3, role="onboard") == []

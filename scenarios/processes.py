@@ -1,0 +1,189 @@
+"""Programs as separate processes: ``python -P -m server`` and ``python -P -m agent``, supervised.
+
+Each child has its own process group, JSON events on stdout, commands on stdin and a log file; the end of
+its stdin tells it that the runner is dead. Nothing outlives the runner: what does not end is killed.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+from edge_fed.program.run_folder import RunFolder
+from scenarios.actions import SERVER, Kill, Pause, Resume, Start, Tell
+from scenarios.cast import Carried, Happenings, patience_s
+from scenarios.orders import Ended, Spoke, StartServer
+from scenarios.timeline import Scenario
+
+Transport = Literal["ipc", "tcp"]
+LINE_BYTES = 64 * 1024 * 1024  # one event, e.g. an evaluation of thousands of agents
+REAP_S = 2.0  # a killed process that is not reaped by then is stuck in the kernel
+
+
+class Processes:
+    """A cast of child processes.
+
+    Args:
+        scenario: Checked and resolved.
+        folder: The run folder; exists already.
+        happenings: Where events and ends go.
+        transport: ``ipc`` in a private folder, or ``tcp`` on a free port of the loopback.
+        log_format: Of the children's logs.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        happenings: Happenings,
+        transport: Transport = "ipc",
+        log_format: str = "text",
+    ) -> None:
+        self._folder = folder
+        self._happenings = happenings
+        self._patience_s = patience_s(scenario)
+        self._log_format = log_format
+        self._private = Path(tempfile.mkdtemp(prefix="edge-fed-"))  # mode 0700
+        self._bind = f"ipc://{self._private}/server" if transport == "ipc" else "tcp://127.0.0.1:0"
+        self._address = self._bind if transport == "ipc" else None
+        self._children: dict[str, asyncio.subprocess.Process] = {}
+        self._readers: set[asyncio.Task[None]] = set()
+        self._waiting: list[Start] = []  # until the server has a port
+
+    async def carry(self, order: Carried) -> None:
+        """Carries one order out."""
+        match order:
+            case StartServer():
+                await self._start_server(order)
+            case Start():
+                if self._address is None:
+                    self._waiting.append(order)
+                else:
+                    await self._start_agent(order, self._address)
+            case Kill(child=child):
+                self._signal(child, signal.SIGKILL)
+            case Pause(child=child):
+                self._signal(child, signal.SIGSTOP)
+            case Resume(child=child):
+                self._signal(child, signal.SIGCONT)
+            case Tell(child=child, command=command):
+                await self._tell(child, command)
+
+    async def close(self, grace_s: float) -> None:
+        """Ends and reaps every child, then removes the private folder."""
+        try:
+            if self._readers and grace_s > 0:
+                await asyncio.wait(self._readers, timeout=grace_s)
+            for child in list(self._children):
+                self._signal(child, signal.SIGKILL)
+            if self._readers:
+                await asyncio.wait(self._readers, timeout=REAP_S)
+        finally:
+            for child in list(self._children):  # also when this was cancelled
+                self._signal(child, signal.SIGKILL)
+            shutil.rmtree(self._private, ignore_errors=True)
+
+    async def stop(self) -> None:
+        """Asks every child to end in order: the word on stdin, then its end."""
+        for child, process in list(self._children.items()):
+            await self._tell(child, {"command": "stop"})
+            if process.stdin:
+                process.stdin.close()
+
+    async def _start_server(self, order: StartServer) -> None:
+        arguments = ["--resume", str(self._folder.path), "--bind", self._address or self._bind]
+        if order.holds:
+            arguments += ["--hold", ",".join(map(str, order.holds))]
+        await self._spawn(SERVER, "server", arguments)
+
+    async def _start_agent(self, order: Start, address: str) -> None:
+        arguments = ["--goal", str(order.goal), "--server", address]
+        arguments += ["--state-dir", str(self._folder.agents), "--give-up-after", f"{self._patience_s:g}"]
+        if order.onboard:
+            arguments += ["--onboard", "--at", str(order.at)]
+        await self._spawn(order.child, "agent", arguments)
+
+    async def _spawn(self, child: str, program: str, arguments: list[str]) -> None:
+        command = [sys.executable, "-P", "-m", program, *arguments]
+        command += ["--supervised", "--log-format", self._log_format]
+        with (self._folder.logs / f"{child}.log").open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                limit=LINE_BYTES,
+                process_group=0,
+            )
+        self._children[child] = process
+        reader = asyncio.create_task(self._read(child, process), name=f"events of {child}")
+        self._readers.add(reader)
+        reader.add_done_callback(self._readers.discard)
+
+    async def _read(self, child: str, process: asyncio.subprocess.Process) -> None:
+        """Passes a child's events on until it is gone, then reaps it."""
+        assert process.stdout is not None
+        why = ""
+        async for line in process.stdout:
+            event = _parse(line)
+            if event is None:
+                continue
+            name = str(event.pop("event"))
+            if name == "exit":
+                why = str(event.get("why", ""))
+            if child == SERVER and name == "listening":
+                await self._listening(str(event["address"]))
+            self._happenings.put_nowait(Spoke(child, name, event))
+        code = await process.wait()
+        self._close_stdin(process)
+        if self._children.get(child) is process:
+            del self._children[child]
+        self._happenings.put_nowait(Ended(child, code, why or self._last_words(child, code)))
+
+    async def _listening(self, address: str) -> None:
+        self._address = address
+        waiting, self._waiting = self._waiting, []
+        for order in waiting:
+            await self._start_agent(order, address)
+
+    async def _tell(self, child: str, command: dict[str, Any]) -> None:
+        process = self._children.get(child)
+        if process is None or process.stdin is None or process.stdin.is_closing():
+            return
+        with contextlib.suppress(ConnectionError):  # it is about to be reaped
+            process.stdin.write(json.dumps(command).encode() + b"\n")
+            await process.stdin.drain()
+
+    def _signal(self, child: str, number: signal.Signals) -> None:
+        process = self._children.get(child)
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+
+    def _close_stdin(self, process: asyncio.subprocess.Process) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+
+    def _last_words(self, child: str, code: int) -> str:
+        """The last line of the log of a child that failed without saying why on stdout."""
+        if code <= 0:
+            return ""
+        with contextlib.suppress(OSError):
+            lines = (self._folder.logs / f"{child}.log").read_text(errors="replace").split("\n")
+            return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return ""
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """One event, or None for anything that a child printed by mistake."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None

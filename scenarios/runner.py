@@ -1,0 +1,173 @@
+"""Runs a scenario with a real server and real agents: the loop between director, cast and the person."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edge_fed.program.exit_codes import ExitCode
+from edge_fed.program.run_folder import RunFolder
+from scenarios.actions import SERVER
+from scenarios.cast import Cast, Happenings
+from scenarios.director import Director
+from scenarios.orders import Finish, Happening, Note, Order, Spoke, Tick
+from scenarios.outcome import Failure, Outcome
+from scenarios.timeline import Scenario
+from scenarios.watching import Watch
+
+MakeCast = Callable[[Happenings], Cast]
+SIGNALS = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
+NAME_WAITS_S = 2.0  # no wait stays silent for longer
+GOODBYE_S = 5.0  # after the server's end: agents have its word and leave
+STOP_S = 2.0  # after a failure or signal: then what is left is killed; gone within 3 s
+
+
+def run_networked(
+    scenario: Scenario, runtime: str, folder: RunFolder, make_cast: MakeCast, watch: Watch
+) -> Outcome:
+    """Runs a scenario and returns what it gave; SIGINT and SIGTERM end it in order.
+
+    Args:
+        scenario: Checked and resolved.
+        runtime: Name of the runtime, for the outcome.
+        folder: The run folder.
+        make_cast: Makes who carries orders out, given where to report.
+        watch: Who is told how it goes.
+    """
+    began = time.monotonic()
+    finish = asyncio.run(_with_signals(scenario, make_cast, watch))
+    return gather(scenario, runtime, folder, finish, time.monotonic() - began)
+
+
+async def _with_signals(scenario: Scenario, make_cast: MakeCast, watch: Watch) -> Finish:
+    """The first signal ends the run in order, the second one at once."""
+    loop = asyncio.get_running_loop()
+    run = asyncio.create_task(perform(Director(scenario), make_cast, watch), name="run")
+    caught: list[signal.Signals] = []
+
+    def received(number: signal.Signals) -> None:
+        caught.append(number)
+        run.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, received, number)
+    try:
+        return await run
+    except asyncio.CancelledError:
+        if not caught:
+            raise
+        return Finish(SIGNALS[caught[0]], f"stopped by {caught[0].name}")
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def perform(director: Director, make_cast: MakeCast, watch: Watch) -> Finish:
+    """Passes happenings to the director and its orders to the cast, until the run is over.
+
+    However it ends, every program has ended when it returns.
+    """
+    happenings: Happenings = asyncio.Queue()
+    cast = make_cast(happenings)
+    grace_s = 0.0
+    try:
+        finish = await _play(director, cast, happenings, watch)
+        grace_s = GOODBYE_S if finish.code == 0 else STOP_S
+        if finish.code != 0:
+            await cast.stop()
+        return finish
+    except asyncio.CancelledError:
+        grace_s = STOP_S
+        await cast.stop()
+        raise
+    finally:
+        await cast.close(grace_s)
+        for step in director.unreached():
+            watch.note("warning", f"the run ended before its time came: {step}")
+
+
+async def _play(director: Director, cast: Cast, happenings: Happenings, watch: Watch) -> Finish:
+    loop = asyncio.get_running_loop()
+    orders: list[Order] = director.begin()
+    held_since = 0.0
+    while True:
+        for order in orders:
+            if isinstance(order, Finish):
+                return order
+            if isinstance(order, Note):
+                watch.note(order.level, order.text)
+            else:
+                await cast.carry(order)
+        happening = await _next(happenings, director.next_due(), director.held is not None)
+        _show(happening, watch)
+        orders = director.handle(happening, loop.time())
+        if director.held is None:
+            held_since = loop.time()
+        elif loop.time() - held_since >= NAME_WAITS_S:
+            held_since = loop.time()
+            missing = ", ".join(director.missing) or "the server to see who left"
+            watch.note("info", f"waiting before round {director.held} for: {missing}")
+
+
+async def _next(happenings: Happenings, due: float | None, held: bool) -> Happening:
+    """The next happening, or a tick when one is due."""
+    if happenings.empty():
+        limits = [NAME_WAITS_S] if held else []
+        if due is not None:
+            limits.append(max(0.0, due - asyncio.get_running_loop().time()))
+        try:
+            return await asyncio.wait_for(happenings.get(), min(limits, default=None))
+        except TimeoutError:
+            return Tick()
+    return happenings.get_nowait()
+
+
+def _show(happening: Happening, watch: Watch) -> None:
+    if not isinstance(happening, Spoke) or happening.child != SERVER:
+        return
+    fields = happening.fields
+    match happening.event:
+        case "round":
+            watch.round(fields)
+        case "evaluation":
+            watch.evaluation(fields)
+        case "report":
+            watch.report(int(fields["agent"]), list(fields["rows"]))
+        case "lost" if fields.get("why") not in ("bye", "lost"):  # "lost" is the runner's own word
+            watch.note("warning", f"agent {fields['agent']} is gone: {fields.get('why', '')}")
+        case "listening":
+            watch.note("info", f"the server listens at {fields['address']}")
+
+
+def gather(scenario: Scenario, runtime: str, folder: RunFolder, finish: Finish, wall_s: float) -> Outcome:
+    """The outcome of a networked run, read from its run folder: the one artefact."""
+    rounds, evaluations = list(folder.rows(folder.metrics)), list(folder.rows(folder.evaluations))
+    summary = _summary(folder.summary)
+    failure = None
+    if finish.code != 0:
+        hint = f"read {folder.logs}; go on with: python -m server --resume {folder.path}"
+        failure = Failure(finish.code, ExitCode(finish.code).name.lower(), finish.problem, hint)
+    return Outcome(
+        scenario=scenario,
+        runtime=runtime,
+        run_dir=str(folder.path),
+        rounds=rounds,
+        evaluations=evaluations,
+        params_sha256=rounds[-1]["params_sha256"] if rounds else summary.get("params_sha256"),
+        wall_s=wall_s,
+        bytes_sent=int(summary.get("bytes_sent", sum(line["bytes_sent"] for line in rounds))),
+        bytes_received=int(summary.get("bytes_received", sum(line["bytes_received"] for line in rounds))),
+        failure=failure,
+    )
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(path.read_bytes())
+        if isinstance(found, dict):
+            return found
+    return {}
