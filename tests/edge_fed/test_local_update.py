@@ -8,7 +8,6 @@ from edge_fed.errors import NonFinite, ShapeError
 from edge_fed.federated.local_update import initial_state, local_update
 from edge_fed.meta import VARIANTS
 from edge_fed.meta.base import Estimate
-from edge_fed.seeding import Purpose
 from tests.edge_fed import checks
 
 
@@ -83,7 +82,7 @@ def test_progress_is_called_before_each_step_and_may_stop():
     assert task.sample.trajectories - before == 2 * 20
 
 
-def test_two_rounds_are_a_chain_of_steps():
+def test_second_step_draws_from_its_own_streams():
     """The second step of a round draws from streams of its own, at the parameters reached."""
     task, params = checks.task_and_params(checks.GRIDWORLD, variant="first_order", local_steps=2)
     one = msgspec.structs.replace(task, settings=msgspec.structs.replace(task.settings, local_steps=1))
@@ -142,4 +141,3 @@ def test_draws_do_not_depend_on_other_purposes():
     task, params = checks.task_and_params(checks.GRIDWORLD, variant="exact", inner_step_size=0.0)
     wide = msgspec.structs.replace(task, settings=msgspec.structs.replace(task.settings, hessian_batch=33))
     assert run(task, params).delta.tobytes() == run(wide, params).delta.tobytes()
-    assert Purpose.INNER != Purpose.CURVATURE
