@@ -126,14 +126,16 @@ class Pump:
         """
         if self._socket.closed:
             raise Closed("the socket was closed")
-        sizes = [_size(frame) for frame in frames]
-        if peer is not None:
-            self._socket.send(peer, zmq.NOBLOCK | zmq.SNDMORE)
-        last = len(frames) - 1
-        for at, (frame, size) in enumerate(zip(frames, sizes, strict=True)):
+        parts = frames if peer is None else [peer, *frames]
+        sizes = [_size(part) for part in parts]
+        last = len(parts) - 1
+        for at, part in enumerate(parts):
             flags = zmq.NOBLOCK | zmq.SNDMORE if at < last else zmq.NOBLOCK
-            self._socket.send(frame, flags, copy=size < ZERO_COPY_BYTES)
-        self.bytes_sent += sum(sizes)
+            if at:
+                self._socket.send(part, flags, copy=sizes[at] < ZERO_COPY_BYTES)
+            else:
+                self._send_first(part, flags)
+        self.bytes_sent += sum(sizes) - len(peer or b"")
         if self._reader or self._writer:
             self._wake()
 
@@ -151,6 +153,18 @@ class Pump:
         for waiter in (self._reader, self._writer):
             if waiter and not waiter.done():
                 waiter.set_exception(Closed("the socket was closed"))
+
+    def _send_first(self, part: Buffer, flags: int) -> None:
+        """Sends the frame that decides whether there is room for the message.
+
+        A send looks at what the peer has read only about once a millisecond, and reports a full pipe in
+        between; asking for the events makes it look.
+        """
+        try:
+            self._socket.send(part, flags)
+        except zmq.Again:
+            self.events()
+            self._socket.send(part, flags)
 
     def _rest(self, frame: zmq.Frame) -> list[memoryview]:
         frames = [frame.buffer]
