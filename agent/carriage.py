@@ -11,7 +11,7 @@ from protocol.codec import DEFAULT_LIMITS, Frames, decode, encode
 from protocol.errors import Closed, NotConnected, RemoteProtocolError, VersionMismatch
 from protocol.limits import Limits
 from protocol.link import Direction, Link, LinkProfile, draws
-from protocol.messages import Message, Register
+from protocol.messages import Message
 from protocol.session import name
 from protocol.transport import AgentSocket
 
@@ -99,7 +99,7 @@ class Carriage:
             self._socket.send(frames)
         except NotConnected:
             self._deliver(e.NotSent(message))
-            if isinstance(message, Register) and (self._waiting is None or self._waiting.done()):
+            if self._waiting is None or self._waiting.done():
                 self._waiting = asyncio.create_task(self._find(), name=f"agent {self._agent} connects")
 
     async def _find(self) -> None:

@@ -79,8 +79,8 @@ class Contact:
         self.reached = True
 
     def unreachable(self, now: float) -> None:
-        """Nobody took the REGISTER: ask again soon."""
-        self.reached = False
+        """Nobody takes messages: register when the socket has found a server, or look again soon."""
+        self.joined = self.reached = False
         self._attempt = 0
         self._register_at = now + UNREACHABLE_RETRY_S
 

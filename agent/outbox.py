@@ -27,7 +27,6 @@ class Parcel(msgspec.Struct):
         key: What it answers; an equal question gets it again instead of new work.
         by_receipt: The protocol confirms this type.
         travelling: It was sent in this session and is not known to be lost.
-        stuck: The socket did not take it; it goes out again at the server's next sign of life.
         delivered: The server has it, in this session.
         before: Heartbeats that were unanswered when it was sent.
     """
@@ -38,7 +37,6 @@ class Parcel(msgspec.Struct):
     key: object = None
     by_receipt: bool = True
     travelling: bool = False
-    stuck: bool = False
     delivered: bool = False
     before: int = 0
 
@@ -76,32 +74,20 @@ class Outbox:
             parcel.travelling, parcel.before = True, self._open_beats
         return due
 
-    def failed(self, message: Message) -> None:
-        """The socket did not take this message."""
-        for parcel in self._parcels.values():
-            if parcel.message is message:
-                parcel.stuck = True
-
     def again(self, kind: Kind) -> None:
         """The server asks for a parcel that it should have: send it once more."""
         if parcel := self._parcels.get(kind):
-            parcel.travelling = parcel.stuck = parcel.delivered = False
+            parcel.travelling = parcel.delivered = False
 
     def beat(self) -> None:
         """A heartbeat goes out."""
         self._open_beats += 1
 
-    def beat_failed(self) -> None:
-        """That heartbeat never left."""
-        self._open_beats = max(0, self._open_beats - 1)
-
     def beat_answered(self) -> None:
         """An answer came; a parcel that it overtook without a receipt was lost."""
         self._open_beats = max(0, self._open_beats - 1)
         for parcel in (p for p in self._parcels.values() if p.travelling):
-            if parcel.stuck:
-                parcel.travelling = parcel.stuck = False
-            elif parcel.before > 0:
+            if parcel.before > 0:
                 parcel.before -= 1
             else:
                 parcel.travelling, parcel.delivered = False, not parcel.by_receipt
@@ -110,4 +96,4 @@ class Outbox:
         """Nothing that was sent before counts."""
         self._open_beats = 0
         for parcel in self._parcels.values():
-            parcel.travelling = parcel.stuck = parcel.delivered = False
+            parcel.travelling = parcel.delivered = False

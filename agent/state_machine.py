@@ -88,6 +88,7 @@ class Machine:
         if contact.lease_over(now):
             self._out.log("warning", f"the server has been silent for {silent}; registering again")
             contact.lost(now)
+        self._name_wait(now)  # before another try, which is not known yet to reach anybody
         if contact.register_due(now):
             self._register(now)
         elif contact.beat_due(now):
@@ -124,7 +125,7 @@ class Machine:
         if what == "server":
             left = max(0.0, self._plan.give_up_after_s - self._contact.silent_s(now))
             text = f"waiting for {self._whom()} at {self._plan.address}: {waited}, giving up in {left:.0f} s"
-            self._out.log("warning", text, hint=self._hint())
+            self._out.log("warning", text, **({} if self._contact.reached else {"hint": self._hint()}))
         elif what == "answer":
             lease = f"registering again after {self._contact.lease_s:.0f} s"
             self._out.log("warning", f"waiting for a sign of life of the server: {waited}, {lease}")
@@ -169,15 +170,10 @@ class Machine:
         if self._contact.register_due(now):
             self._register(now)
 
-    def _not_sent(self, event: e.NotSent, now: float) -> None:
-        if isinstance(event.message, m.Register):
-            self._contact.unreachable(now)
-        elif isinstance(event.message, m.Ready):
-            self._contact.lost(now)
-        elif isinstance(event.message, m.Heartbeat):
-            self._duties.outbox.beat_failed()
-        else:
-            self._duties.outbox.failed(event.message)
+    def _not_sent(self, _event: e.NotSent, now: float) -> None:
+        if self._contact.joined:
+            self._out.log("info", "the connection to the server is gone")
+        self._contact.unreachable(now)
 
     def _peer_version(self, event: e.PeerVersion, _now: float) -> None:
         why = f"the server speaks protocol {event.major}.{event.minor}, this agent {MAJOR}.{MINOR}"

@@ -74,12 +74,15 @@ class Agent:
         self.now += after
         return self.machine.handle(event, self.now)
 
-    def run_until(self, seconds: float) -> list[e.Command]:
-        """Ticks exactly when the machine asks for it, for so many seconds."""
+    def run_until(self, seconds: float, *, alone: bool = False) -> list[e.Command]:
+        """Ticks exactly when the machine asks for it, for so many seconds; ``alone``: nothing can be sent."""
         end, commands = self.now + seconds, []
         while self.machine.due() <= end and not self.machine.ended:
             self.now = max(self.now, self.machine.due())
-            commands += self.tell(e.Tick())
+            told = self.tell(e.Tick())
+            for message in sent(told) if alone else ():
+                told += self.tell(e.NotSent(message))
+            commands += told
         self.now = end
         return commands
 

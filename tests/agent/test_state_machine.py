@@ -287,16 +287,19 @@ def test_a_lost_update_is_sent_again_when_a_later_heartbeat_is_answered() -> Non
     assert sent(agent.tell(server.say(answer))) == [update]
 
 
-def test_an_update_that_the_socket_refused_waits_for_a_sign_of_life() -> None:
-    """Nothing is retried in a tight loop: the next answered heartbeat sends it again."""
+def test_a_send_that_fails_is_a_fact() -> None:
+    """Nobody takes messages: no retry in a tight loop; when a server is found, register, then send again."""
     agent, server = Agent(), ServerSide()
     agent.join(server)
     (work,) = of(agent.tell(server.theta(1)), e.Train)
     (update,) = sent(agent.tell(trained(work)), m.Update)
-    assert agent.tell(e.NotSent(update)) == []
-    beats = agent.run_until(1.0)
-    assert not sent(beats, m.Update) and len(sent(beats, m.Heartbeat)) == 1
-    assert sent(agent.tell(server.say(m.Heartbeat(phase="running"))), m.Update) == [update]
+    assert sent(agent.tell(e.NotSent(update))) == [] and agent.machine.phase == "connecting"
+    commands = agent.run_until(0.9)
+    assert sent(commands) == []
+    commands = agent.tell(e.Reachable())
+    server.session.receive(of(commands, e.Send)[0].header, sent(commands)[0], 0.0)
+    commands = agent.tell(server.welcome())
+    assert [type(message) for message in sent(commands)] == [m.Ready, m.Update]
 
 
 def test_messages_of_an_earlier_server_are_dropped() -> None:
@@ -348,7 +351,7 @@ def test_a_stopped_process_blames_nobody() -> None:
 def test_no_server_is_named_every_two_seconds_and_given_up() -> None:
     """Before first contact: a named wait at least every 2 s with what to do, then the exit code."""
     agent = Agent(give_up_after_s=7.0)
-    commands = agent.run_until(8.0)
+    commands = agent.run_until(8.0, alone=True)
     named = [c for c in of(commands, e.Log) if "waiting for" in c.text]
     assert len(named) == 3 and "giving up in 5 s" in named[0].text
     assert named[0].fields["hint"] == "start the server with: python -m server"
@@ -359,7 +362,7 @@ def test_no_server_is_named_every_two_seconds_and_given_up() -> None:
 
 def test_nobody_for_an_onboarder_names_serve_and_resume() -> None:
     """An onboarder may come after the run: its hint is --serve or --resume."""
-    commands = Agent(role="onboard", give_up_after_s=3.0).run_until(4.0)
+    commands = Agent(role="onboard", give_up_after_s=3.0).run_until(4.0, alone=True)
     assert "--serve or --resume" in of(commands, e.Exit)[0].hint
 
 
@@ -396,7 +399,7 @@ def test_a_ready_that_did_not_leave_registers_again() -> None:
     (build,) = of(agent.tell(server.welcome()), e.Build)
     (ready,) = sent(agent.tell(agent.built(build)), m.Ready)
     agent.tell(e.NotSent(ready))
-    assert sent(agent.run_until(0.0), m.Register)
+    assert sent(agent.tell(e.Reachable()), m.Register)
 
 
 def test_a_long_idle_wait_says_what_the_server_waits_for() -> None:
