@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from edge_fed.config import RunConfig
+from edge_fed.errors import NonFinite
 from edge_fed.federated.aggregation import Fold
 from edge_fed.federated.cohort import cohort, minimum_updates
 from edge_fed.federated.local_update import AgentState, LocalUpdate, initial_state, local_update
@@ -80,10 +81,14 @@ def play_round(
     present = [i for i in asked if attendance.present is None or i in attendance.present]
     for agent in attendance.state_resets:
         states.pop(agent, None)
+    missing = {i: "absent" for i in asked if i not in present}
     updates: dict[int, LocalUpdate] = {}
     for i in present:
         state = states.get(i) or initial_state(tasks[i])
-        updates[i] = local_update(tasks[i], params, state, seed, k, _silent)
+        try:
+            updates[i] = local_update(tasks[i], params, state, seed, k, _silent)
+        except NonFinite as error:  # one agent's step diverged: it is excused, as the server excuses it
+            missing[i] = f"refused: {error}"
     valid = len(updates) >= minimum_updates(len(asked), config.federation.min_updates)
     contributors: tuple[Contribution, ...] = ()
     if valid:
@@ -96,7 +101,7 @@ def play_round(
         eligible=attendance.eligible,
         cohort=asked,
         contributors=contributors,
-        missing={i: "absent" for i in asked if i not in updates},
+        missing=missing,
         state_resets=attendance.state_resets,
         outcome="folded" if valid else "skipped",
         params_sha256=params_sha256(params),

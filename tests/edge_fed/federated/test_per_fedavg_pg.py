@@ -1,11 +1,12 @@
 """The plain loop: round rules, agent state, and the order of agents."""
 
+import msgspec
 import numpy as np
 import pytest
 
 from edge_fed.federated.cohort import cohort
 from edge_fed.federated.local_update import initial_state, local_update
-from edge_fed.federated.per_fedavg_pg import full_attendance
+from edge_fed.federated.per_fedavg_pg import full_attendance, per_fedavg_pg
 from edge_fed.federated.record import Attendance
 from edge_fed.federated.task import initial_params
 from edge_fed.params import crc32, params_sha256
@@ -111,3 +112,17 @@ def test_published_parameters_cannot_be_changed():
     first, second = play(gridworld(rounds=2), range(8))
     assert not np.shares_memory(first.params, second.params)
     assert not first.params.flags.writeable
+
+
+def test_an_agent_whose_step_diverges_is_excused_and_named():
+    """A non-finite update is no update: the others are averaged, the reason is in the record."""
+    config = gridworld(rounds=2, local_steps=1)
+    everybody = tuple(range(8))
+    tasks = tasks_of(config, everybody)
+    wild = msgspec.structs.replace(tasks[3].settings, outer_step_size=float("inf"))
+    tasks[3] = msgspec.structs.replace(tasks[3], settings=wild)
+    start = initial_params(config)
+    *_, last = per_fedavg_pg(config, tasks, start, full_attendance(everybody, 2))
+    others = [Attendance(k, everybody, present=frozenset(everybody) - {3}) for k in (1, 2)]
+    assert last.record.missing[3].startswith("refused: agent 3, round 2")
+    assert last.record.params_sha256 == hashes(play(config, everybody, others))[1]
