@@ -62,13 +62,24 @@ class Director:
         self._queues: dict[str, deque[Step]] = {}  # each child's steps that are not carried out yet
         self._passed = 0  # newest boundary that the server was let through
         self._opened_at: float | None = None  # of round 1
+        self._open = 0  # the round that is open, as far as is known
         self._timers: list[tuple[float, StartServer | Resume]] = []
         self._finished = False
 
     @property
-    def missing(self) -> list[str]:
-        """Who should be there and is not, for messages."""
-        return sorted(self.expected - self.ready - self._paused)
+    def waiting(self) -> str:
+        """What the run waits for at the moment, for people."""
+        missing = ", ".join(sorted(self.expected - self.ready - self._paused))
+        if SERVER not in self._alive:
+            return "the server is down, as scripted"
+        if self.held is not None:
+            steps = sorted({child for child, queue in self._queues.items() if queue})
+            return f"held before round {self.held}, waiting for {missing or ', '.join(steps) or 'the server'}"
+        if self._opened_at is None:
+            return f"waiting for {missing} to be ready" if missing else "round 1 is about to open"
+        if self._onboarding:
+            return f"waiting for the reports of {', '.join(sorted(self._onboarding))}"
+        return f"waiting for round {self._open}" if self._open else "the last round is done"
 
     def begin(self) -> list[Order]:
         """The first orders. Agents may be started before the server stands."""
@@ -119,9 +130,12 @@ class Director:
                 self.held = int(fields["round"])
                 for step in self._boundaries.pop(self.held, []):
                     self._queues.setdefault(step.child, deque()).append(step)
-            case "opened" if self._opened_at is None:
-                self._opened_at = now
+            case "opened":
+                self._open = int(fields["round"])
+                if self._opened_at is None:
+                    self._opened_at = now
             case "round" | "evaluation" if int(fields["round"]) >= self._rounds:
+                self._open = 0
                 self._onboard(orders)
 
     def _child_of(self, fields: Mapping[str, Any]) -> str:

@@ -93,7 +93,7 @@ async def perform(director: Director, make_cast: MakeCast, watch: Watch) -> Fini
 async def _play(director: Director, cast: Cast, happenings: Happenings, watch: Watch) -> Finish:
     loop = asyncio.get_running_loop()
     orders: list[Order] = director.begin()
-    held_since = 0.0
+    moved = loop.time()
     while True:
         for order in orders:
             if isinstance(order, Finish):
@@ -102,28 +102,25 @@ async def _play(director: Director, cast: Cast, happenings: Happenings, watch: W
                 watch.note(order.level, order.text)
             else:
                 await cast.carry(order)
-        happening = await _next(happenings, director.next_due(), director.held is not None)
+        happening = await _next(happenings, director.next_due(), moved + NAME_WAITS_S)
         _show(happening, watch)
         orders = director.handle(happening, loop.time())
-        if director.held is None:
-            held_since = loop.time()
-        elif loop.time() - held_since >= NAME_WAITS_S:
-            held_since = loop.time()
-            missing = ", ".join(director.missing) or "the server to see who left"
-            watch.note("info", f"waiting before round {director.held} for: {missing}")
+        if not isinstance(happening, Tick):
+            moved = loop.time()
+        elif loop.time() >= moved + NAME_WAITS_S:
+            moved = loop.time()
+            watch.note("info", director.waiting)
 
 
-async def _next(happenings: Happenings, due: float | None, held: bool) -> Happening:
-    """The next happening, or a tick when one is due."""
-    if happenings.empty():
-        limits = [NAME_WAITS_S] if held else []
-        if due is not None:
-            limits.append(max(0.0, due - asyncio.get_running_loop().time()))
-        try:
-            return await asyncio.wait_for(happenings.get(), min(limits, default=None))
-        except TimeoutError:
-            return Tick()
-    return happenings.get_nowait()
+async def _next(happenings: Happenings, due: float | None, latest: float) -> Happening:
+    """The next happening, or a tick at ``due`` or ``latest``."""
+    if not happenings.empty():
+        return happenings.get_nowait()
+    limit = min(latest, latest if due is None else due) - asyncio.get_running_loop().time()
+    try:
+        return await asyncio.wait_for(happenings.get(), max(0.0, limit))
+    except TimeoutError:
+        return Tick()
 
 
 def _show(happening: Happening, watch: Watch) -> None:
@@ -150,7 +147,7 @@ def gather(scenario: Scenario, runtime: str, folder: RunFolder, finish: Finish, 
     failure = None
     if finish.code != 0:
         hint = f"read {folder.logs}; go on with: python -m server --resume {folder.path}"
-        failure = Failure(finish.code, ExitCode(finish.code).name.lower(), finish.problem, hint)
+        failure = Failure(finish.code, kind_of(finish.code), finish.problem, hint)
     return Outcome(
         scenario=scenario,
         runtime=runtime,
@@ -163,6 +160,12 @@ def gather(scenario: Scenario, runtime: str, folder: RunFolder, finish: Finish, 
         bytes_received=int(summary.get("bytes_received", sum(line["bytes_received"] for line in rounds))),
         failure=failure,
     )
+
+
+def kind_of(code: int) -> str:
+    """The kind of a failure in one word, from its exit code."""
+    known = {int(member): member.name.lower() for member in ExitCode}
+    return known.get(code, "failed")
 
 
 def _summary(path: Path) -> dict[str, Any]:

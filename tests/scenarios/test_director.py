@@ -58,7 +58,7 @@ def test_a_joiner_is_started_at_its_boundary_and_waited_for() -> None:
     stage = Stage(scenario_of(action("join")))
     stage.ready(0, 1, 2)
     assert stage.server("held", round=5) == [AGENTS[3]]
-    assert stage.director.missing == ["agent-3"]
+    assert stage.director.waiting == "held before round 5, waiting for agent-3"
     assert stage.tell(Tick()) == []
     assert stage.ready(3) == [proceed(5)]
 
@@ -199,7 +199,7 @@ def test_an_onboarder_in_the_middle_of_the_run_is_no_agent_that_trains() -> None
     assert stage.server("ready", agent=3, role="onboard") == [proceed(5)]
     assert stage.server("lost", agent=3, role="onboard") == []
     assert stage.tell(Ended("onboard-3-0", 0)) == []
-    assert stage.director.missing == []
+    assert stage.director.expected == {f"agent-{goal}" for goal in range(4)}
 
 
 def test_the_end_of_the_server_is_the_end_of_the_run() -> None:
@@ -236,6 +236,31 @@ def test_an_agent_that_was_stopped_in_order_is_no_failure() -> None:
     stage.server("held", round=5)
     stage.server("lost", agent=0, why="bye")
     assert stage.tell(Ended("agent-0", 0)) == [proceed(5)]
+
+
+def test_whatever_is_waited_for_has_a_name() -> None:
+    """From the first start to the last report, a silent run can say what it waits for."""
+    stage = Stage(scenario_of(action("kill", "server", args="down_s = 2") + "\n[onboarding]\ngoals = '8'\n"))
+    stage.ready(0, 1, 2)
+    said = [stage.director.waiting]
+    stage.ready(3)
+    said.append(stage.director.waiting)
+    stage.server("opened", round=4)
+    said.append(stage.director.waiting)
+    stage.server("held", round=5)
+    stage.tell(Ended("server", -9))
+    said.append(stage.director.waiting)
+    stage.now = 2.0
+    stage.tell(Tick())
+    stage.server("round", round=10)
+    said.append(stage.director.waiting)
+    assert said == [
+        "waiting for agent-3 to be ready",
+        "round 1 is about to open",
+        "waiting for round 4",
+        "the server is down, as scripted",
+        "waiting for the reports of onboard-8",
+    ]
 
 
 def test_boundary_with_several_actions_waits_for_all() -> None:

@@ -1,0 +1,86 @@
+"""Starts one of the three runtimes with what the command line says."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from edge_fed.errors import ConfigError
+from edge_fed.program import log
+from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.run_folder import RunFolder
+from scenarios.actions import Runtime
+from scenarios.cast import make_folder
+from scenarios.outcome import Outcome
+from scenarios.progress import open_progress
+from scenarios.script import runtime_faults
+from scenarios.timeline import Scenario
+from scenarios.watching import Watch
+
+
+def launch(scenario: Scenario, runtime: Runtime, options: argparse.Namespace) -> Outcome:
+    """Runs a scenario.
+
+    Args:
+        scenario: Checked and resolved.
+        runtime: Which of the three.
+        options: ``transport``, ``run_dir``, ``overwrite``, ``picture``, ``log_format``.
+
+    Raises:
+        ConfigError: This runtime cannot do what the scenario says.
+        ProgramError: The run folder cannot be made, or the picture not be drawn.
+    """
+    faults = runtime_faults(scenario, runtime)
+    if faults:
+        raise ConfigError(faults, scenario.name)
+    if options.transport and runtime != "processes":
+        raise ProgramError(
+            ExitCode.USAGE, f"--transport does not belong to --runtime {runtime}", "leave it out"
+        )
+    if options.picture:
+        from scenarios.picture import require_plot
+
+        require_plot()
+    folder = None
+    if runtime != "plain" or options.run_dir:
+        folder = make_folder(scenario, options.run_dir, overwrite=options.overwrite)
+    with open_progress(scenario.algorithm.rounds, options.log_format, sys.stderr) as watch:
+        outcome = _play(scenario, runtime, folder, watch, options)
+    if options.picture and outcome.evaluations:
+        _draw(outcome, options.picture)
+    return outcome
+
+
+def _play(
+    scenario: Scenario, runtime: Runtime, folder: RunFolder | None, watch: Watch, options: argparse.Namespace
+) -> Outcome:
+    if folder is None or runtime == "plain":
+        from scenarios.plain import run_plain
+
+        return run_plain(scenario, watch, folder)
+    from scenarios.runner import run_networked
+
+    if runtime == "processes":
+        from scenarios.processes import Processes, Transport
+
+        transport: Transport = options.transport or "ipc"
+        return run_networked(
+            scenario,
+            runtime,
+            folder,
+            lambda happenings: Processes(scenario, folder, happenings, transport, options.log_format),
+            watch,
+        )
+    from scenarios.inproc import Tasks
+
+    with (folder.logs / "inproc.log").open("a", buffering=1, encoding="utf8") as file:
+        logger = log.configure(options.log_format, "info", file)
+        return run_networked(
+            scenario, runtime, folder, lambda happenings: Tasks(scenario, folder, happenings, logger), watch
+        )
+
+
+def _draw(outcome: Outcome, path: Path) -> None:
+    from scenarios.picture import draw
+
+    draw(outcome, path)
+    print(f"picture: {path}", file=sys.stderr)
