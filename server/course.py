@@ -35,7 +35,7 @@ class Course:
 
     def __init__(self, room: Room, holds: frozenset[int], serve: bool, resume: Resume | None) -> None:
         self.room = room
-        self.training = Training(room)
+        self.training = Training(room, resume)
         self.measuring = Measuring(room, resume.evaluated if resume else frozenset(), self.next)
         self.hosting = Hosting(room, resume.reports if resume else ())
         self.phase = "joining"
@@ -150,9 +150,9 @@ class Course:
             self._go(now)
 
     def _open(self, round_: int, now: float) -> None:
-        resume, self._resume, self._returning = self._resume, None, ()
+        self._resume, self._returning = None, ()
         self.phase = "running"
-        if not self.training.open(round_, resume, now):
+        if not self.training.open(round_, now):
             self.phase = "joining"
             until = now + self.room.config.federation.join_deadline_s
             self.room.watch.begin("any training agent", self._absent, until, TOO_FEW, now, after_s=0.5)

@@ -17,24 +17,31 @@ ABSENT = "not back after the restart of the server"
 class Training:
     """At most one open round.
 
+    Args:
+        room: What the server's parts share.
+        resume: What an earlier server process left.
+
     Attributes:
         round: The open round.
         began: When the first round of this process opened, and its number.
     """
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, resume: Resume | None) -> None:
         self.round: OpenRound | None = None
         self.began: tuple[float, int] | None = None
         self._room = room
+        self._resume = resume
+        self._early: dict[int, tuple[Update, F8]] = {}
         self._worked: dict[int, tuple[Overrides, str]] = {}
 
-    def open(self, number: int, resume: Resume | None, now: float) -> bool:
+    def open(self, number: int, now: float) -> bool:
         """Opens a round, or goes on with one that an earlier process had opened.
 
         Returns:
             False if there is nobody to ask.
         """
         room, config = self._room, self._room.config
+        resume, self._resume = self._resume, None
         reopened = resume is not None and resume.round == number
         if resume is not None and reopened:
             eligible, asked = resume.eligible, resume.cohort
@@ -56,12 +63,15 @@ class Training:
         room.watch.begin(
             f"updates of round {number}", self.waiting, deadline, "the round goes on without them", now
         )
+        early, self._early = self._early, {}
         for agent in asked:
             member = room.members.training.get(agent)
-            if member is not None and member.present:
-                self.ask(member, now)
-            else:
+            if member is None or not member.present:
                 self.round.excuse(agent, ABSENT)
+            elif agent in early:
+                self._offer(self.round, member, *early[agent])
+            else:
+                self.ask(member, now)
         self.settle(now)
         return True
 
@@ -102,19 +112,12 @@ class Training:
         round_, room = self.round, self._room
         room.ledger.note_update(member.agent, member.incarnation, message)
         if round_ is None or round_.number != message.round:
-            self._of_another_round(member, message)
+            if not self._is_early(member, message):
+                self._of_another_round(member, message)
+            else:
+                self._early[member.agent] = (message, delta)
             return
-        answer = round_.offer(member.agent, message, delta)
-        if answer.outcome == "conflict":
-            self._conflict(member, message, answer.reason)
-            return
-        room.out.send(member, Ack(round=message.round, outcome=answer.outcome, reason=answer.reason))
-        if answer.outcome == "held":
-            self._worked[member.agent] = (member.overrides, member.fingerprint)
-            if not round_.complete:
-                room.kill("update", round_.number)
-        elif answer.outcome in ("late", "refused"):
-            self._not_averaged(member, message, answer.outcome, answer.reason)
+        self._offer(round_, member, message, delta)
         self.settle(now)
 
     def excuse(self, agent: int, reason: str, now: float) -> None:
@@ -168,6 +171,25 @@ class Training:
             mark = self._worked[agent][1]
             found[mark] = (*found.get(mark, ()), agent)
         return found
+
+    def _is_early(self, member: Member, message: Update) -> bool:
+        """An update that outlived the earlier server process; its round is about to be reopened."""
+        resume = self._resume
+        return resume is not None and resume.round == message.round and member.agent in resume.cohort
+
+    def _offer(self, round_: OpenRound, member: Member, message: Update, delta: F8) -> None:
+        room = self._room
+        answer = round_.offer(member.agent, message, delta)
+        if answer.outcome == "conflict":
+            self._conflict(member, message, answer.reason)
+            return
+        room.out.send(member, Ack(round=message.round, outcome=answer.outcome, reason=answer.reason))
+        if answer.outcome == "held":
+            self._worked[member.agent] = (member.overrides, member.fingerprint)
+            if not round_.complete:
+                room.kill("update", round_.number)
+        elif answer.outcome in ("late", "refused"):
+            self._not_averaged(member, message, answer.outcome, answer.reason)
 
     def _of_another_round(self, member: Member, message: Update) -> None:
         """A resend, or a straggler: it gets the answer that its round gave."""

@@ -29,7 +29,9 @@ Kind = TypeVar("Kind", bound=m.Message)
 CommandKind = TypeVar("CommandKind", bound=e.Command)
 
 
-def config(agents: str = "0-2", rounds: int = 2, onboard: str | tuple[int, ...] = (), **changes: Any) -> RunConfig:
+def config(
+    agents: str = "0-2", rounds: int = 2, onboard: str | tuple[int, ...] = (), **changes: Any
+) -> RunConfig:
     """A run on the small gridworld; ``changes`` are keys of [federation] and [algorithm]."""
     federation = {k: v for k, v in changes.items() if k in Federation.__struct_fields__}
     algorithm = {k: v for k, v in changes.items() if k in Algorithm.__struct_fields__}
@@ -187,6 +189,14 @@ class Fleet:
             done += self.event(e.Tick())
         self.now = end
         return done
+
+    def live(self, seconds: int, *agents: FakeAgent, phase: str = "idle") -> None:
+        """Time passes while these agents beat each second; ends with the run."""
+        for _ in range(seconds):
+            self.wait(1.0)
+            for agent in agents:
+                if not self.machine.course.ended:
+                    agent.beat(phase, max(0, self.machine.room.ledger.committed) + (phase == "training"))
 
     def join(self, *agents: int) -> list[FakeAgent]:
         """Agents that register and become READY, in this order."""
