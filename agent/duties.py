@@ -206,8 +206,8 @@ class Duties:
             )
         out.log("info", "ready", parameters=built.dimension)
 
-    def trained(self, trained: e.Trained, out: Script) -> None:
-        """An update is computed, and the state after it is stored."""
+    def trained(self, trained: e.Trained, level: e.Level, out: Script) -> None:
+        """An update is computed, and the state after it is stored; ``level`` is that of its line."""
         work = self.work
         if not isinstance(work, e.Train) or not self._done(trained.number):
             return
@@ -223,7 +223,7 @@ class Duties:
             metrics=trained.metrics,
         )
         self.outbox.put("update", Parcel(message, {"delta": trained.delta}, work.round, self._key))
-        out.log("info", f"round {work.round} trained", trajectories=trained.trajectories)
+        out.log(level, f"round {work.round} trained", spent=trained.spent)
 
     def measured(self, measured: e.Measured, out: Script) -> None:
         """An evaluation or the onboarding rows are there."""

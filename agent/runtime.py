@@ -135,6 +135,7 @@ class AgentProgram:
             socket = AgentSocket.connect(context, self._address)
         except AddressError as error:
             self._close_own(context)
+            self._supervisor.event("exit", code=int(ExitCode.ADDRESS), why=str(error))
             raise ProgramError(ExitCode.ADDRESS, str(error)) from error
         self._over = loop.create_future()
         thread_ended = asyncio.Event()

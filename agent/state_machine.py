@@ -15,6 +15,7 @@ from agent import events as e
 from agent.contact import LATE_S, Contact, Jitter, Wait
 from agent.duties import Duties, Script
 from agent.plan import Plan
+from agent.waits import line, whom
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from protocol.errors import LocalProtocolError, RemoteProtocolError
@@ -22,6 +23,7 @@ from protocol.limits import MAJOR, MINOR, Limits
 from protocol.session import Session, State
 
 OUTCOMES = {"finished": ExitCode.OK, "failed": ExitCode.STOPPED, "stopped": ExitCode.STOPPED}
+ROUND_LINE_S = 1.0  # rounds of milliseconds would fill the screen of a person who watches one agent
 
 
 class Machine:
@@ -44,6 +46,7 @@ class Machine:
         self._progress = 0
         self._server_says = ""
         self._idle_since = now
+        self._say_round_at = now
         self._out = Script()
 
     @property
@@ -82,7 +85,7 @@ class Machine:
             contact.asleep(event.late_s)
         silent = f"{contact.silent_s(now):.0f} s"
         if contact.given_up(now):
-            why = f"gave up after {silent} of waiting for {self._whom()} at {self._plan.address}"
+            why = f"gave up after {silent} of waiting for {whom(self._contact)} at {self._plan.address}"
             self._exit(ExitCode.SERVER_GONE, why, self._hint())
             return
         if contact.lease_over(now):
@@ -119,19 +122,11 @@ class Machine:
 
     def _name_wait(self, now: float) -> None:
         what, since = self._wait(now)
-        if not self._contact.naming(what, since, now):
-            return
-        waited = f"{now - since:.0f} s"
-        if what == "server":
-            left = max(0.0, self._plan.give_up_after_s - self._contact.silent_s(now))
-            text = f"waiting for {self._whom()} at {self._plan.address}: {waited}, giving up in {left:.0f} s"
-            self._out.log("warning", text, **({} if self._contact.reached else {"hint": self._hint()}))
-        elif what == "answer":
-            lease = f"registering again after {self._contact.lease_s:.0f} s"
-            self._out.log("warning", f"waiting for a sign of life of the server: {waited}, {lease}")
-        else:
-            says = self._server_says or "nothing was asked of this agent yet"
-            self._out.log("info", f"waiting for the server: {waited}; {says}")
+        if self._contact.naming(what, since, now):
+            says, address = self._server_says, self._plan.address
+            level, text = line(self._contact, what, since, now, address, says)
+            start = what == "server" and not self._contact.reached
+            self._out.log(level, text, **({"hint": self._hint()} if start else {}))
 
     def _wait(self, now: float) -> tuple[Wait, float]:
         silent_s = self._contact.silent_s(now)
@@ -140,11 +135,6 @@ class Machine:
         if silent_s > 1.5 * self._contact.heartbeat_s:
             return "answer", now - silent_s
         return ("", now) if self._duties.work else ("work", self._idle_since)
-
-    def _whom(self) -> str:
-        if self._contact.reached:
-            return "an answer of the server"
-        return "the server to come back" if self._contact.ever else "a server"
 
     def _hint(self) -> str:
         onboards = self._plan.role == "onboard" or self._duties.role == "onboard"
@@ -250,8 +240,10 @@ class Machine:
     def _built(self, event: e.Built, _now: float) -> None:
         self._duties.built_up(event, self._out)
 
-    def _trained(self, event: e.Trained, _now: float) -> None:
-        self._duties.trained(event, self._out)
+    def _trained(self, event: e.Trained, now: float) -> None:
+        level: e.Level = "info" if now >= self._say_round_at else "debug"
+        self._say_round_at = now + ROUND_LINE_S if level == "info" else self._say_round_at
+        self._duties.trained(event, level, self._out)
 
     def _measured(self, event: e.Measured, _now: float) -> None:
         self._duties.measured(event, self._out)

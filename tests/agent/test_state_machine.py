@@ -198,6 +198,19 @@ def test_a_conflict_ends_the_update() -> None:
     assert not sent(agent.tell(server.say(m.Heartbeat(phase="running"))), m.Update)
 
 
+def test_rounds_of_milliseconds_do_not_fill_the_screen() -> None:
+    """At most one line a second at level info; the others are there at level debug."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    levels = []
+    for round_ in range(1, 31):
+        (work,) = of(agent.tell(server.theta(round_)), e.Train)
+        lines = of(agent.tell(trained(work), after=0.1), e.Log)
+        assert [line.text for line in lines] == [f"round {round_} trained"]
+        levels.append(lines[0].level)
+    assert levels.count("info") == 3 and levels[0] == "info"
+
+
 # --- the session is lost and found ----------------------------------------------------------------------
 
 
