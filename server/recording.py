@@ -132,10 +132,12 @@ class Recorder:
 
     def close(self) -> None:
         """Forces everything to the disk and closes the files."""
-        self.sync()
-        for descriptor in self._files.values():
-            os.close(descriptor)
-        self._files.clear()
+        try:
+            self.sync()
+        finally:
+            for descriptor in self._files.values():
+                os.close(descriptor)
+            self._files.clear()
 
     def _line(self, path: Path, content: Mapping[str, Any]) -> None:
         write_all(self._files[path], msgspec.json.encode(content) + b"\n")

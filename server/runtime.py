@@ -187,7 +187,8 @@ class ServerProgram:
             yield
         finally:
             self._thread.shutdown(wait=True)
-            self._recorder.close()
+            with contextlib.suppress(OSError):  # a broken disk was named before
+                self._recorder.close()
             self._console.close()
 
     def _open(self) -> None:
@@ -232,8 +233,18 @@ class ServerProgram:
         self._arm()
 
     def _fail(self, error: BaseException) -> None:
-        if not self._over.done():
+        """Ends the program; a run folder that cannot be written ends the run in order."""
+        if self._over.done():
+            return
+        if not isinstance(error, OSError):
             self._over.set_exception(error)
+            return
+        self._handling = True
+        self._events.clear()
+        why = f"the run folder cannot be written: {error.strerror or error}"
+        for command in self._machine.handle(e.Stop(why, ExitCode.FAILED), self._loop.time()):
+            if isinstance(command, e.Send | e.Exit):
+                _COMMANDS[type(command)](self, command)
 
     async def _read(self) -> None:
         try:

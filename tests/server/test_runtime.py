@@ -1,0 +1,310 @@
+"""The server program over inproc sockets: that the shell carries out what the machine decides."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import structlog
+
+from edge_fed.config import RunConfig
+from edge_fed.params import F8, crc32
+from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.run_folder import RunFolder
+from protocol import codec
+from protocol import messages as m
+from protocol.errors import Closed
+from protocol.limits import PREAMBLE_BYTES
+from protocol.session import Session
+from protocol.transport import AgentSocket, Context
+from server.admission import Admission
+from server.runtime import ServerProgram
+from tests.server.fleet import config
+
+
+def drop(*_: Any) -> Any:
+    """Writes nothing."""
+    raise structlog.DropEvent
+
+
+LOGGER: Any = structlog.wrap_logger(
+    structlog.PrintLogger(), processors=[drop], wrapper_class=structlog.make_filtering_bound_logger(0)
+)
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL."""
+
+
+class Told:
+    """A supervisor that remembers events and can give commands."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.command: Any = None
+
+    def event(self, name: str, /, **fields: Any) -> None:
+        """Remembers; must be JSON."""
+        self.events.append((name, json.loads(json.dumps(fields))))
+
+    def listen(self, deliver: Any) -> None:
+        """Keeps the way in."""
+        self.command = deliver
+
+    def names(self) -> list[str]:
+        """Names of the events."""
+        return [name for name, _ in self.events]
+
+
+class Agent:
+    """A real socket and session around a constant update."""
+
+    def __init__(self, context: Context, address: str, goal: int, admission: Admission) -> None:
+        self.goal = goal
+        self.session = Session("agent")
+        self.socket = AgentSocket.connect(context, address)
+        self.admission = admission
+        self.inbox: list[m.Message] = []
+
+    def send(self, message: m.Message, **tensors: F8) -> None:
+        """Sends one message."""
+        self.socket.send(codec.encode(self.session.send(message), message, tensors))
+
+    async def run(self) -> None:
+        """Joins and answers until SHUTDOWN."""
+        self.send(m.Register(agent=self.goal, incarnation=bytes([self.goal + 1]) * 16))
+        with contextlib.suppress(Closed):
+            while self.session.state.value != "closed":
+                envelope = codec.decode(await self.socket.receive())
+                self.session.receive(envelope.header, envelope.message, 0.0)
+                self.inbox.append(envelope.message)
+                self.answer(envelope.message)
+        self.socket.close()
+
+    def answer(self, message: m.Message) -> None:
+        """The agent's side of a run."""
+        if isinstance(message, m.Welcome):
+            fit = self.admission
+            self.send(
+                m.Ready(
+                    dimension=fit.dimension,
+                    schema_sha256=fit.schema_sha256,
+                    initial_sha256=fit.initial_sha256,
+                    fingerprint="test",
+                )
+            )
+            if message.role == "onboard":
+                self.send(m.Onboard(at="round", round=1))
+        elif isinstance(message, m.Theta):
+            delta = np.full(self.admission.dimension, 0.5 + self.goal)
+            update = m.Update(
+                round=message.round,
+                theta_crc32=message.crc32,
+                crc32=crc32(delta),
+                trajectories=10,
+                trajectories_spent=10 * message.round,
+            )
+            self.send(update, delta=delta)
+        elif isinstance(message, m.Evaluate):
+            row = {"agent": self.goal, "kind": "dp", "expected_return": 0.5, "meta_objective": 0.75}
+            row |= {
+                "success": None,
+                "success_adapted": None,
+                "m_adapt": None,
+                "trajectories": 3,
+                "env_steps": 30,
+            }
+            self.send(m.Report(kind="evaluation", round=message.round, rows=(row,), trajectories=3))
+        elif isinstance(message, m.Init):
+            self.send(
+                m.Report(kind="onboarding", round=message.round, rows=({"goal": self.goal},), trajectories=0)
+            )
+
+
+@contextlib.asynccontextmanager
+async def fleet(
+    path: Path, settings: RunConfig, goals: tuple[int, ...], **options: Any
+) -> AsyncIterator[tuple[ServerProgram, list[Agent], "asyncio.Task[ExitCode]"]]:
+    """A server and agents over inproc."""
+    resume = options.get("resume", False)
+    folder = RunFolder.open(path) if resume else RunFolder.create(settings, path)
+    with Context() as context:
+        server = ServerProgram(settings, folder, "inproc://run", logger=LOGGER, context=context, **options)
+        running = asyncio.create_task(server.run())
+        while not server.endpoint and not running.done():
+            await asyncio.sleep(0)
+        admission = Admission(settings, folder.run_id)
+        agents = [Agent(context, "inproc://run", goal, admission) for goal in goals]
+        tasks = [asyncio.create_task(agent.run()) for agent in agents]
+        try:
+            yield server, agents, running
+        finally:
+            for agent in agents:
+                agent.socket.close()
+            for task in (*tasks, running):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Killed):
+                    await task
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """All lines of a journal."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+async def test_a_run_from_register_to_the_last_report(tmp_path: Path, durability: str) -> None:
+    """Two agents train three rounds, one onboards from round 1; the folder and the supervisor have it all."""
+    told = Told()
+    settings = config(agents="0-1", rounds=3, onboard="5", durability=durability)
+    async with fleet(tmp_path / "run", settings, (1, 0, 5), supervisor=told) as (server, agents, running):
+        assert await running == ExitCode.OK
+    metrics = lines(tmp_path / "run" / "metrics.jsonl")
+    assert [line["round"] for line in metrics] == [1, 2, 3]
+    assert all(line["bytes_sent"] > 1600 for line in metrics)
+    with np.load(tmp_path / "run/checkpoints/round-000003.npz") as file:
+        assert file["params"].tolist() == [3.0] * 100
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert summary["outcome"] == "finished"
+    assert summary["trajectories"] == {"0": 30, "1": 30}
+    assert summary["evaluation_trajectories"] == 12
+    assert summary["evaluation"]["meta_objective"] == 0.75
+    assert summary["onboarding"] == [{"goal": 5}]
+    assert summary["bytes_received"] == sum(agent.socket.bytes_sent for agent in agents)
+    assert summary["bytes_sent"] == sum(agent.socket.bytes_received for agent in agents)
+    assert told.names()[0] == "listening"
+    assert told.names().count("round") == 3
+    assert {"ready", "opened", "evaluation", "report"} <= set(told.names())
+    assert told.names()[-1] == "finished"
+    assert server.summary["params_sha256"] == metrics[-1]["params_sha256"]
+
+
+@pytest.mark.parametrize("point", ["theta", "update", "array"])
+async def test_a_killed_server_resumes_to_the_same_bits(tmp_path: Path, point: str) -> None:
+    """Killed at three points of round 2 and resumed: every hash equals the uninterrupted run's."""
+    settings = config(agents="0-2", rounds=3)
+    async with fleet(tmp_path / "whole", settings, (0, 1, 2)) as (_, _, running):
+        await running
+
+    def die() -> None:
+        raise Killed
+
+    told = Told()
+    async with fleet(tmp_path / "run", settings, (2, 1, 0), supervisor=told, die=die) as (_, _, running):
+        told.command({"command": "die", "point": point, "round": 2})
+        with pytest.raises(Killed):
+            await running
+    assert len(lines(tmp_path / "run/metrics.jsonl")) == 1
+    async with fleet(tmp_path / "run", settings, (0, 1, 2), resume=True) as (_, _, running):
+        assert await running == ExitCode.OK
+    whole, again = (lines(tmp_path / name / "metrics.jsonl") for name in ("whole", "run"))
+    assert [line["params_sha256"] for line in again] == [line["params_sha256"] for line in whole]
+
+
+async def test_a_stop_ends_in_order(tmp_path: Path) -> None:
+    """Agents hear of it, the summary says so, and the code is that of the signal."""
+    settings = config(agents="0-1", rounds=3)
+    async with fleet(tmp_path / "run", settings, (0,)) as (server, agents, running):
+        while not agents[0].inbox:
+            await asyncio.sleep(0)
+        server.stop("stopped by SIGTERM", ExitCode.TERMINATED)
+        assert await running == ExitCode.TERMINATED
+        assert server.summary["outcome"] == "stopped"
+        while agents[0].session.state.value != "closed":
+            await asyncio.sleep(0)
+        assert isinstance(agents[0].inbox[-1], m.Shutdown)
+
+
+async def test_a_vanished_supervisor_ends_the_server(tmp_path: Path) -> None:
+    """End of file on stdin: stopped."""
+    told = Told()
+    async with fleet(tmp_path / "run", config(), (), supervisor=told) as (server, _, running):
+        told.command({"command": "nonsense"})
+        told.command({"command": "orphaned"})
+        assert await running == ExitCode.STOPPED
+        assert server.summary["why"] == "its supervisor is gone"
+
+
+async def test_a_held_boundary_waits_for_proceed(tmp_path: Path) -> None:
+    """The supervisor hears ``held`` and lets the round open."""
+    told = Told()
+    settings = config(agents="0", rounds=2)
+    options = {"supervisor": told, "holds": frozenset({2})}
+    async with fleet(tmp_path / "run", settings, (0,), **options) as (_, _, running):
+        while "held" not in told.names():
+            await asyncio.sleep(0)
+        assert told.names().count("round") == 1
+        told.command({"command": "proceed", "round": 2})
+        assert await running == ExitCode.OK
+
+
+async def test_garbage_and_other_versions_are_answered_and_harmless(tmp_path: Path) -> None:
+    """A peer of another major gets REJECT(version); rubbish gets nothing; the run goes on."""
+    settings = config(agents="0", rounds=1)
+    async with fleet(tmp_path / "run", settings, ()) as (server, _, running):
+        context = server._context
+        assert context is not None
+        stranger = AgentSocket.connect(context, "inproc://run")
+        frames = codec.encode(m.Header(), m.Register(agent=0, incarnation=bytes(16)))
+        preamble = bytearray(frames[0])
+        preamble[4] = 9
+        assert len(preamble) == PREAMBLE_BYTES
+        stranger.send([b"rubbish"])
+        stranger.send([b"", b""])
+        stranger.send([bytes(preamble), *frames[1:]])
+        reject = codec.decode(await stranger.receive()).message
+        assert isinstance(reject, m.Reject)
+        assert (reject.reason, reject.received) == ("version", "protocol 9.0")
+        stranger.close()
+        agent = Agent(context, "inproc://run", 0, Admission(settings, b"r" * 16))
+        await agent.run()
+        assert await running == ExitCode.OK
+        assert server.summary["malformed"] == 2
+
+
+async def test_an_address_that_others_can_reach_needs_a_typed_word(tmp_path: Path) -> None:
+    """Nothing but loopback and ipc without --insecure."""
+    folder = RunFolder.create(config(), tmp_path / "run")
+    server = ServerProgram(config(), folder, "tcp://0.0.0.0:0", logger=LOGGER)
+    with pytest.raises(ProgramError, match=r"0\.0\.0\.0") as caught:
+        await server.run()
+    assert caught.value.code == ExitCode.ADDRESS
+    assert "--insecure" in caught.value.hint
+
+
+async def test_a_busy_address_is_an_error_with_a_next_step(tmp_path: Path) -> None:
+    """The other server goes on."""
+    settings = config(agents="0", rounds=1)
+    async with fleet(tmp_path / "run", settings, ()) as (first, _, running):
+        folder = RunFolder.create(settings, tmp_path / "other")
+        second = ServerProgram(settings, folder, "inproc://run", logger=LOGGER, context=first._context)
+        with pytest.raises(ProgramError) as caught:
+            await second.run()
+        assert caught.value.code == ExitCode.ADDRESS
+        assert not running.done()
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+async def test_a_full_disk_ends_the_run_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
+) -> None:
+    """A checkpoint that cannot be written fails the run, says why, and agents are told."""
+    settings = config(agents="0", rounds=3, durability=durability)
+    async with fleet(tmp_path / "run", settings, (0,)) as (server, agents, running):
+        while not agents[0].inbox:
+            await asyncio.sleep(0)
+
+        def full(*_: object, **__: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("server.recording._write_array", full)
+        assert await running == ExitCode.FAILED
+        assert server.summary["outcome"] == "failed"
+        assert "No space left" in server.summary["why"]
+        while agents[0].session.state.value != "closed":
+            await asyncio.sleep(0)
+        assert isinstance(agents[0].inbox[-1], m.Shutdown)
