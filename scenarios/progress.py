@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from scenarios.watching import Line, Watch
+from scenarios.watching import Line
 
 PAUSE_S = 1.0  # between two lines about rounds; a round takes milliseconds
 
@@ -138,6 +138,3 @@ def report_text(goal: int, rows: list[dict[str, Any]]) -> str:
     """One onboarder's rows in words: learned budgets only."""
     learned = [f"{row['m_adapt']}: {row['return']:.2f}" for row in rows if row["init"] == "learned"]
     return f"goal {goal} onboarded, return by adaptation trajectories {', '.join(learned)}"
-
-
-_: type[Watch] = Lines

@@ -36,7 +36,7 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
     planned = overrides_by_goal(config)
     params: F8 | None = None
     for expected, record in enumerate(records, start=1):
-        for agent in record.cohort:
+        for agent in record.eligible:  # the cohort is drawn again from these, whatever was recorded
             overrides = record.overrides.get(agent, planned.get(agent, Overrides()))
             if working.get(agent) != overrides:
                 tasks[agent] = make_task(config, agent, overrides)

@@ -137,7 +137,9 @@ def assign(tree: Tree, kind: type[msgspec.Struct], setting: str, faults: list[Fa
         walked.append(part)
         if place is None:
             return None
-    return path if _put(place, last, _value(text.strip()), path, faults) else None
+    field = _fields(known).get(last) if isinstance(place, dict) else None
+    value = _value(text.strip(), field.type if field else None)
+    return path if _put(place, last, value, path, faults) else None
 
 
 def _enter(place: Any, known: Any, part: str, path: str, faults: list[Fault]) -> tuple[Any, Any]:
@@ -177,11 +179,21 @@ def _index(place: list[Any], part: str, path: str, faults: list[Fault]) -> bool:
     return False
 
 
-def _value(text: str) -> Any:
+def _value(text: str, kind: Any) -> Any:
+    """The text as a TOML value, unless only the text itself fits (``--set onboarding.goals=6``)."""
     try:
-        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+        value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
     except tomllib.TOMLDecodeError:
         return text
+    return text if kind is not None and not _fits(value, kind) and _fits(text, kind) else value
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _fields(known: Any) -> dict[str, Any]:

@@ -142,6 +142,8 @@ SET = [
     ("onboarding.m_adapt.1=30", lambda config: config.onboarding.m_adapt[1] == 30),
     ("policy.args.hidden=[8, 8]", lambda config: config.policy.args == {"hidden": [8, 8]}),
     ("environment.args={radius = 0.3}", lambda config: config.environment.args == {"radius": 0.3}),
+    ("onboarding.goals=6", lambda config: config.onboarding.goals == "6"),
+    ("name=3", lambda config: config.name == "3"),
     ("name=a=b", lambda config: config.name == "a=b"),
     ("description=", lambda config: config.description == ""),
 ]

@@ -1,0 +1,119 @@
+"""What a person reads after a run, and the picture."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from edge_fed.program.exit_codes import ProgramError
+from scenarios.outcome import Failure, Outcome
+from scenarios.picture import draw, require_plot
+from scenarios.plain import run_plain
+from scenarios.progress import JsonLines, Lines, open_progress
+from scenarios.report import print_report
+from scenarios.watching import Silent
+from tests.scenarios.tiny import ONBOARDING, tiny
+
+EXPECT = "\n[[expect]]\nmetric = 'rounds'\ncomparison = '<'\nvalue = 3\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fonts(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Opens matplotlib's fonts, which stay open as long as the process."""
+    draw(run_plain(tiny(ONBOARDING), Silent()), tmp_path_factory.mktemp("fonts") / "warm.png")
+
+
+def text_of(outcome: Outcome) -> str:
+    """The report as a terminal of 120 columns shows it."""
+    out = io.StringIO()
+    print_report(outcome, Console(file=out, width=120))
+    return out.getvalue()
+
+
+def test_the_report_names_what_was_done_measured_and_missed() -> None:
+    """Variant, budgets, every kind of policy, and the expectation that is unmet."""
+    scenario = tiny(
+        ONBOARDING + EXPECT, "algorithm.variant=exact", "algorithm.curvature=causal", "algorithm.guard=0.5"
+    )
+    text = text_of(run_plain(scenario, Silent()))
+    for part in (
+        "exact/causal/none/k=0.5",
+        "(dp, mean of 4 agents)",
+        "by each of 4 agents",
+        "learned",
+        "from scratch",
+        "untrained",
+        "UNMET",
+        "tiny is done (plain",
+        "1 of 1 expectations unmet",
+    ):
+        assert part in text
+
+
+def test_a_failed_run_says_what_to_do_next() -> None:
+    """Cause, next step, and where the run lies."""
+    failure = Failure(3, "quorum", "too few agents", "start more")
+    text = text_of(Outcome(scenario=tiny(), runtime="processes", run_dir="runs/x", failure=failure))
+    assert "tiny failed: too few agents" in text
+    assert "next: start more" in text
+    assert "verify runs/x" in text
+
+
+@pytest.mark.parametrize("tail", [ONBOARDING, ""])
+def test_the_picture_is_written(tmp_path: Path, tail: str) -> None:
+    """A PNG file, with and without onboarders; its folder is made."""
+    outcome = run_plain(tiny(tail), Silent())
+    draw(outcome, tmp_path / "docs" / "result.png")
+    assert (tmp_path / "docs" / "result.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_that_cannot_be_written_is_a_short_message(tmp_path: Path) -> None:
+    """An ending that no format has."""
+    with pytest.raises(ProgramError, match="cannot write the picture"):
+        draw(run_plain(tiny(), Silent()), tmp_path / "result.xyz")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody installs all of it to run a scenario."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ProgramError) as caught:
+        require_plot()
+    assert "edge-fed[plot]" in caught.value.hint
+
+
+def test_progress_off_a_terminal_is_lines_with_the_time_left() -> None:
+    """First round, last round and news each have their line; fast rounds in between have none."""
+    out = io.StringIO()
+    with open_progress(6, "text", out) as watch:
+        assert type(watch) is Lines
+        run_plain(tiny(ONBOARDING), watch)
+    lines = out.getvalue().splitlines()
+    assert sum("round 1/6 folded, 4 of 4 updates" in line for line in lines) == 1
+    assert sum("round 6/6" in line for line in lines) == 1
+    assert sum("goal 8 onboarded" in line for line in lines) == 1
+    assert sum("evaluation after round" in line for line in lines) == 2
+
+
+def test_progress_as_json_is_one_object_per_line() -> None:
+    """For machines."""
+    out = io.StringIO()
+    with open_progress(6, "json", out) as watch:
+        assert type(watch) is JsonLines
+        watch.note("warning", "x")
+    assert '"level": "warning", "event": "x"' in out.getvalue()
+
+
+def test_progress_on_a_terminal_is_a_bar() -> None:
+    """News stand above the bar; its end leaves the terminal alone."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    with open_progress(6, "text", out) as watch:
+        run_plain(tiny(), watch)
+    assert "evaluation after round 6" in out.getvalue()
+    assert "6/6" in out.getvalue()
