@@ -86,7 +86,7 @@ class Outbox:
     def beat_answered(self) -> None:
         """An answer came; a parcel that it overtook without a receipt was lost."""
         self._open_beats = max(0, self._open_beats - 1)
-        for parcel in (p for p in self._parcels.values() if p.travelling):
+        for parcel in (p for p in self._parcels.values() if p.travelling and not p.delivered):
             if parcel.before > 0:
                 parcel.before -= 1
             else:

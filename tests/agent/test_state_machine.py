@@ -121,6 +121,9 @@ def test_a_round_from_theta_to_commit() -> None:
     assert of(commands, e.Send)[0].tensors["delta"].tolist() == [0.25] * 3
     assert [c.name for c in of(commands, e.Tell)] == ["trained", "sent"]
     assert agent.tell(server.say(m.Ack(round=1, outcome="held"))) == []
+    for _ in range(3):
+        server.hear(agent.run_until(1.0))
+        assert sent(agent.tell(server.say(m.Heartbeat(phase="running")))) == []
     (work,) = of(agent.tell(server.theta(2, 3.0, last_counted=1)), e.Train)
     assert (work.round, work.last_counted, agent.machine.phase) == (2, 1, "training")
 

@@ -1,0 +1,67 @@
+"""Delivery is inferred from answered heartbeats, first in first out."""
+
+from agent.outbox import Outbox, Parcel
+from protocol import messages as m
+
+
+def report() -> Parcel:
+    """A message that has no receipt."""
+    return Parcel(m.Report(kind="evaluation", round=1, rows=(), trajectories=0), by_receipt=False)
+
+
+def anything(_kind: type[m.Message]) -> bool:
+    """The order of messages allows all."""
+    return True
+
+
+def test_a_parcel_is_taken_once() -> None:
+    """What travels is not sent again until it is known to be lost."""
+    box, parcel = Outbox(), Parcel(m.Pong())
+    box.put("update", parcel)
+    assert box.take(anything) == [parcel] and box.take(anything) == []
+
+
+def test_what_the_order_forbids_waits() -> None:
+    """A parcel whose message is not legal now stays, and goes out when it is."""
+    box, parcel = Outbox(), Parcel(m.Pong())
+    box.put("update", parcel)
+    assert box.take(lambda kind: kind is not m.Pong) == [] and box.take(anything) == [parcel]
+
+
+def test_answers_to_earlier_heartbeats_prove_nothing() -> None:
+    """Two heartbeats were open when the parcel left: only the third answer proves that it was overtaken."""
+    box, parcel = Outbox(), Parcel(m.Pong())
+    box.put("update", parcel)
+    box.beat()
+    box.beat()
+    box.take(anything)
+    box.beat()
+    for expected in ([], [], [parcel]):
+        box.beat_answered()
+        assert box.take(anything) == expected
+
+
+def test_a_confirmed_parcel_is_kept_and_not_sent_again() -> None:
+    """ACK(held) is a receipt of this server process: a new session gets the parcel again."""
+    box, parcel = Outbox(), Parcel(m.Pong())
+    box.put("update", parcel)
+    box.take(anything)
+    box.confirm("update")
+    for _ in range(3):
+        box.beat_answered()
+    assert box.take(anything) == [] and box.get("update") is parcel
+    box.new_session()
+    assert box.take(anything) == [parcel]
+
+
+def test_a_message_without_receipt_is_delivered_when_it_is_overtaken() -> None:
+    """A report counts as delivered by the answer to a later heartbeat."""
+    box, parcel = Outbox(), report()
+    box.put("report", parcel)
+    box.take(anything)
+    assert not parcel.delivered
+    box.beat()
+    box.beat_answered()
+    assert parcel.delivered and box.take(anything) == []
+    box.again("report")
+    assert box.take(anything) == [parcel]
