@@ -273,7 +273,7 @@ class Machine:
         text = f"agent {member.agent} is gone: {why}" + (f" ({reason})" if reason else "")
         level: e.Level = "info" if why == "bye" else "warning"
         self.out.note("lost", text, level, agent=member.agent, role=member.role, why=why, reason=reason)
-        self.out.tell("lost", agent=member.agent, why=why)
+        self.out.tell("lost", agent=member.agent, role=member.role, why=why)
         if member.role == "train":
             self.course.excuse(member.agent, why, now)
             self.course.arrived(now)

@@ -18,7 +18,7 @@ def test_a_silent_agent_is_excused_when_its_lease_ends() -> None:
     assert fleet.machine.course.training.waiting() == (0,)
     fleet.wait(1.5)
     assert fleet.saved[-1].record.missing == {0: "lease"}
-    assert fleet.told("lost")[0] == {"agent": 0, "why": "lease"}
+    assert fleet.told("lost")[0] == {"agent": 0, "role": "train", "why": "lease"}
 
 
 def test_heartbeats_keep_an_agent_that_trains_for_long() -> None:
