@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edge_fed.params import F8
+from protocol.errors import LocalProtocolError
 from protocol.messages import Header, Message
 from protocol.session import Session
 from server import events as e
@@ -53,7 +54,9 @@ class Outbox:
         self.put(e.Tell(name, fields))
 
     def _send(self, session: Session, peer: bytes, message: Message, tensors: Mapping[str, F8]) -> None:
-        if not session.may_send(type(message)):
-            self.log("debug", f"{type(message).__name__} is not legal in state {session.state.value}")
+        try:
+            header = session.send(message, self.committed)
+        except LocalProtocolError as error:
+            self.log("debug", f"not sent: {error}")
             return
-        self.put(e.Send(peer, session.send(message, self.committed), message, tensors))
+        self._commands.append(e.Send(peer, header, message, tensors))

@@ -7,9 +7,7 @@ Durability ``process`` (a kill -9 loses nothing): files are forced to the disk o
 another thread. ``power``: every commit is, with its folder.
 """
 
-import io
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ import numpy as np
 from edge_fed.params import F8, little_endian, params_sha256
 from edge_fed.program.files import sync_folder, write_all, write_atomic
 from edge_fed.program.run_folder import SCHEMA, RunFolder
+from server.arrays import Archive
 from server.events import Commit
 from server.ledger import Book
 
@@ -28,7 +27,7 @@ LARGE_BYTES = 1024 * 1024  # parameters beyond it are written in a thread
 
 
 class Sidecar(msgspec.Struct, frozen=True):
-    """What makes an array file a checkpoint.
+    """What makes an array file a checkpoint, as it is read.
 
     Attributes:
         schema: Of the run folder.
@@ -63,8 +62,9 @@ class Recorder:
         self._power = folder.config.federation.durability == "power"
         self._keep = folder.config.federation.keep_checkpoints
         self._files = {path: _append(path) for path in (folder.metrics, folder.evaluations, folder.events)}
+        self._archive: Archive | None = None
         self._newest: int | None = None
-        self._lock = threading.Lock()  # `sync` runs beside a commit
+        self._synced: int | None = None
 
     @property
     def power(self) -> bool:
@@ -92,18 +92,24 @@ class Recorder:
             The line of ``metrics.jsonl``; empty for round 0.
         """
         array, sidecar = self._folder.checkpoint(command.round)
-        _write_array(array, command.params, sync=self._power)
+        self._write_array(array, command.params)
         if command.die:
             self._die()
         line = _metrics_line(command, sent, received)
         sha256 = command.record.params_sha256 if command.record else params_sha256(command.params)
-        run_id = self._folder.run_id.hex()
-        content = Sidecar(
-            SCHEMA, run_id, command.round, sha256, command.params.size, line or None, command.book
-        )
+        text = msgspec.json.encode(line or None)
+        content = {
+            "schema": SCHEMA,
+            "run_id": self._folder.run_id.hex(),
+            "round": command.round,
+            "params_sha256": sha256,
+            "dimension": command.params.size,
+            "line": msgspec.Raw(text),
+            "book": command.book,
+        }
         write_atomic(sidecar, msgspec.json.encode(content), sync=self._power)
         if line:
-            self._line(self._folder.metrics, line)
+            write_all(self._files[self._folder.metrics], text + b"\n")
         if self._power:
             os.fsync(self._files[self._folder.metrics])
             sync_folder(self._folder.checkpoints)
@@ -114,16 +120,16 @@ class Recorder:
 
     def sync(self) -> None:
         """Forces what was written so far to the disk, and names the newest checkpoint in ``latest``."""
-        with self._lock:
-            newest, self._newest = self._newest, None
-            if newest is not None:
-                for path in self._folder.checkpoint(newest):
-                    _sync_file(path)
-                latest = self._folder.checkpoints / "latest"
-                write_atomic(latest, f"round-{newest:06d}\n".encode(), sync=False)
-                sync_folder(self._folder.checkpoints)
-            for descriptor in self._files.values():
-                os.fsync(descriptor)
+        newest = self._newest
+        if newest is not None and newest != self._synced:
+            for path in self._folder.checkpoint(newest):
+                _sync_file(path)
+            latest = self._folder.checkpoints / "latest"
+            write_atomic(latest, f"round-{newest:06d}\n".encode(), sync=False)
+            sync_folder(self._folder.checkpoints)
+            self._synced = newest
+        for descriptor in self._files.values():
+            os.fsync(descriptor)
 
     def summary(self, content: Mapping[str, Any]) -> None:
         """Writes ``summary.json``."""
@@ -138,6 +144,23 @@ class Recorder:
             for descriptor in self._files.values():
                 os.close(descriptor)
             self._files.clear()
+
+    def _write_array(self, path: Path, params: F8) -> None:
+        if params.nbytes > LARGE_BYTES:
+            with path.open("wb") as file:
+                np.savez(file, params=little_endian(params))
+                file.flush()
+                if self._power:
+                    os.fsync(file.fileno())
+            return
+        self._archive = self._archive or Archive(params.size)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            write_all(descriptor, self._archive.pack(params))
+            if self._power:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def _line(self, path: Path, content: Mapping[str, Any]) -> None:
         write_all(self._files[path], msgspec.json.encode(content) + b"\n")
@@ -173,25 +196,6 @@ def _metrics_line(command: Commit, sent: int, received: int) -> dict[str, Any]:
         "bytes_received": received,
         "metrics": command.metrics,
     }
-
-
-def _write_array(path: Path, params: F8, *, sync: bool) -> None:
-    if params.nbytes > LARGE_BYTES:
-        with path.open("wb") as file:
-            np.savez(file, params=little_endian(params))
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        return
-    buffer = io.BytesIO()  # one write call instead of several
-    np.savez(buffer, params=little_endian(params))
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        write_all(descriptor, buffer.getbuffer())
-        if sync:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _append(path: Path) -> int:
