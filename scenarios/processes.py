@@ -23,6 +23,7 @@ from scenarios.timeline import Scenario
 
 Transport = Literal["ipc", "tcp"]
 LINE_BYTES = 64 * 1024 * 1024  # one event, e.g. an evaluation of thousands of agents
+UNHEARD = frozenset({"assigned", "trained", "sent"})  # three per agent and round that decide nothing here
 REAP_S = 2.0  # a killed process that is not reaped by then is stuck in the kernel
 
 
@@ -139,7 +140,8 @@ class Processes:
                 why = str(event.get("why", ""))
             if child == SERVER and name == "listening":
                 await self._listening(str(event["address"]))
-            self._happenings.put_nowait(Spoke(child, name, event))
+            if name not in UNHEARD:
+                self._happenings.put_nowait(Spoke(child, name, event))
         code = await process.wait()
         self._close_stdin(process)
         if self._children.get(child) is process:

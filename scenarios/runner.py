@@ -114,11 +114,10 @@ async def _play(director: Director, cast: Cast, happenings: Happenings, watch: W
 
 async def _next(happenings: Happenings, due: float | None, latest: float) -> Happening:
     """The next happening, or a tick at ``due`` or ``latest``."""
-    if not happenings.empty():
-        return happenings.get_nowait()
-    limit = min(latest, latest if due is None else due) - asyncio.get_running_loop().time()
     try:
-        return await asyncio.wait_for(happenings.get(), max(0.0, limit))
+        # not wait_for: before Python 3.12 it may swallow a cancellation that comes with a result
+        async with asyncio.timeout_at(latest if due is None else min(due, latest)):
+            return await happenings.get()
     except TimeoutError:
         return Tick()
 
