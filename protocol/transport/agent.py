@@ -21,6 +21,8 @@ LINGER_MS = 500  # for the last BYE or REPORT
 class AgentSocket:
     """Talks to one server. While there is no connection nothing is accepted, so nothing grows stale.
 
+    What was accepted when a connection breaks may still arrive over the next one.
+
     Attributes:
         address: The server's.
     """
@@ -46,16 +48,20 @@ class AgentSocket:
         socket = context.raw.socket(zmq.DEALER)
         try:
             configure(socket, limits, parts.scheme)
-            socket.setsockopt(zmq.IMMEDIATE, 1)
             socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
             socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
             socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
             socket.setsockopt(zmq.IPV6, int(parts.is_ipv6))
+            pump = Pump(context, socket, limits, monitored=parts.scheme != "inproc")
+        except BaseException:
+            socket.close(0)
+            raise
+        try:
             socket.connect(address)
         except zmq.ZMQError as error:
-            socket.close(0)
+            pump.close(0)
             raise explain(address, error) from error
-        return cls(Pump(context, socket, limits), address)
+        return cls(pump, address)
 
     @property
     def bytes_sent(self) -> int:

@@ -18,6 +18,7 @@ from protocol.errors import Closed, LocalProtocolError
 from protocol.limits import HIGH_WATER_MARK, MAX_HEADER_BYTES, PREAMBLE_BYTES, Limits
 from protocol.tensors import Buffer
 from protocol.transport.context import Context
+from protocol.transport.monitor import Monitor
 
 YIELD_MESSAGES = 64  # a receive that is ready does not suspend: other tasks would starve under load
 YIELD_BYTES = 4 * 1024 * 1024
@@ -49,7 +50,9 @@ class Pump:
         bytes_received: The same, for messages that came.
     """
 
-    def __init__(self, context: Context, socket: zmq.Socket[bytes], limits: Limits) -> None:
+    def __init__(
+        self, context: Context, socket: zmq.Socket[bytes], limits: Limits, *, monitored: bool = False
+    ) -> None:
         self.bytes_sent = 0
         self.bytes_received = 0
         self._context = context
@@ -64,7 +67,13 @@ class Pump:
         self._streak_messages = 0
         self._streak_bytes = 0
         self._loop.add_reader(self._descriptor, self._wake)
+        self._monitor = Monitor(socket, self._wake) if monitored else None
         context.open.add(self)
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a peer, as far as the monitor knows; True without a monitor."""
+        return self._monitor is None or self._monitor.connected
 
     async def receive(self) -> list[memoryview]:
         """Waits for the next message; cancelling the wait loses nothing.
@@ -95,14 +104,14 @@ class Pump:
                 return self._rest(first)
 
     async def writable(self) -> None:
-        """Waits until a message can be sent.
+        """Waits until there is a peer that takes messages.
 
         Raises:
             Closed: The socket was closed.
         """
         if self._writer:
             raise RuntimeError("two tasks wait for one socket")
-        while not self.events() & zmq.POLLOUT:
+        while not (self.events() & zmq.POLLOUT and self.connected):
             self._writer = self._loop.create_future()
             try:
                 await self._writer
@@ -122,10 +131,13 @@ class Pump:
 
         Raises:
             LocalProtocolError: A frame is not contiguous bytes; nothing was sent.
-            zmq.ZMQError: As libzmq reports it for the first frame; nothing was sent.
+            zmq.ZMQError: As libzmq reports it for the first frame, ``Again`` also without a connection;
+                nothing was sent.
         """
         if self._socket.closed:
             raise Closed("the socket was closed")
+        if not self.connected:
+            raise zmq.Again
         parts = frames if peer is None else [peer, *frames]
         sizes = [_size(part) for part in parts]
         last = len(parts) - 1
@@ -142,12 +154,17 @@ class Pump:
     def close(self, linger_ms: int) -> None:
         """Closes the socket; a waiting receiver gets `Closed`.
 
+        Do not cut a large message off on both sides at the same moment: libzmq 4.3.5 aborts the process
+        (session_base.cpp:233) if the peer disconnects while a half-sent multipart is being discarded.
+
         Args:
             linger_ms: How long messages that were handed over may still take to leave.
         """
         if self._socket.closed:
             return
         self._loop.remove_reader(self._descriptor)
+        if self._monitor:
+            self._monitor.close()
         self._socket.close(linger_ms)
         self._context.open.discard(self)
         for waiter in (self._reader, self._writer):
@@ -185,7 +202,7 @@ class Pump:
         events = int(self._socket.getsockopt(zmq.EVENTS))
         if events & zmq.POLLIN and self._reader and not self._reader.done():
             self._reader.set_result(None)
-        if events & zmq.POLLOUT and self._writer and not self._writer.done():
+        if events & zmq.POLLOUT and self.connected and self._writer and not self._writer.done():
             self._writer.set_result(None)
 
 
