@@ -87,6 +87,7 @@ def _start(arguments: Sequence[str]) -> subprocess.Popen[str]:
         [sys.executable, "-P", "-m", *arguments, "--supervised", "--log-level", "error"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
     )
 
