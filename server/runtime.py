@@ -1,7 +1,6 @@
 """The server program around its state machine: socket, timer, disk, supervisor.
 
 No decision is made here. One event at a time goes to the machine, and its commands are carried out in order.
-A timer, and a word of the supervisor, count only after the messages that had arrived before are read.
 """
 
 import asyncio
@@ -11,7 +10,6 @@ import secrets
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -28,16 +26,16 @@ from protocol.messages import Header
 from protocol.transport import Context, ServerSocket, is_loopback
 from server import events as e
 from server.admission import Admission
+from server.alarm import Alarm
 from server.console import Console, Lines
+from server.disk import Disk
 from server.ledger import Ledger
 from server.orders import order
-from server.recording import LARGE_BYTES, Recorder, load_params
 from server.recovery import Recovered, recover
 from server.state_machine import Machine
 from server.summary import summarize
 
 SYNC_S = 1.0  # pause between two forced writes to the disk
-QUIET_S = 0.05  # messages that keep coming hold a timer up for no longer
 
 
 def kill_self() -> None:
@@ -98,20 +96,16 @@ class ServerProgram:
         self._console = console or Lines(logger, config.algorithm.rounds)
         self._die = die
         self._events: deque[e.Event] = deque()
-        self._deferred: deque[e.Event] = deque()
         self._handling = False
-        self._messages = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = float("inf")
         self._sync_due: asyncio.TimerHandle | None = None
         self._told_bytes = (0, 0)
         self._loop: asyncio.AbstractEventLoop
         self._socket: ServerSocket
-        self._recorder: Recorder
+        self._disk: Disk
         self._recovered: Recovered | None = None
         self._machine: Machine
+        self._alarm: Alarm
         self._over: asyncio.Future[e.Exit]
-        self._thread: ThreadPoolExecutor
 
     async def run(self) -> ExitCode:
         """Runs until the machine says `Exit`.
@@ -132,9 +126,9 @@ class ServerProgram:
                 self._end(done)
             finally:
                 self._handling = True  # nothing more is decided
-                for timer in (self._timer, self._sync_due):
-                    if timer is not None:
-                        timer.cancel()
+                self._alarm.cancel()
+                if self._sync_due is not None:
+                    self._sync_due.cancel()
                 reader.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await reader
@@ -181,14 +175,12 @@ class ServerProgram:
         self._machine = Machine(
             admission, ledger, lambda: secrets.token_bytes(16), holds=holds, serve=serve, resume=resume
         )
-        self._recorder = Recorder(self._folder, self._die)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="server-disk")
+        self._alarm = Alarm(self._loop, self._machine.due, self._handle)
+        self._disk = Disk(self._folder, self._die, self._post)
         try:
             yield
         finally:
-            self._thread.shutdown(wait=True)
-            with contextlib.suppress(OSError):  # a broken disk was named before
-                self._recorder.close()
+            self._disk.close()
             self._console.close()
 
     def _open(self) -> None:
@@ -198,19 +190,20 @@ class ServerProgram:
             text, folder=str(self._folder.path), **({"resumed_after": where} if self._resume else {})
         )
         fields = {"address": self.endpoint, "resumed_after": where, "config": self._config.name}
-        self._recorder.journal("started", fields, self._loop.time())
+        self._disk.recorder.journal("started", fields, self._loop.time())
         self._supervisor.event("listening", address=self.endpoint, run_dir=str(self._folder.path))
         self._supervisor.listen(self._from_thread)
         self._handle(e.Started())
 
     def _end(self, done: e.Exit) -> None:
-        now = self._loop.time()
-        self._recorder.journal(
-            "exit", {"code": int(done.code), "outcome": done.outcome, "why": done.why}, now
-        )
         counted = (self._socket.bytes_sent, self._socket.bytes_received)
         self.summary = summarize(self._machine, self._recovered, done, counted)
-        self._recorder.summary(self.summary)
+        fields = {"code": int(done.code), "outcome": done.outcome, "why": done.why}
+        try:
+            self._disk.recorder.journal("exit", fields, self._loop.time())
+            self._disk.recorder.summary(self.summary)
+        except OSError as error:
+            self._logger.error(f"the summary cannot be written: {error.strerror}")
         say = self._logger.info if done.code == ExitCode.OK else self._logger.warning
         say(f"the server ends: {done.why}", exit_code=int(done.code))
 
@@ -230,7 +223,7 @@ class ServerProgram:
             self._fail(error)
             return
         self._handling = self._over.done()
-        self._arm()
+        self._alarm.arm()
 
     def _fail(self, error: BaseException) -> None:
         """Ends the program; a run folder that cannot be written ends the run in order."""
@@ -250,7 +243,7 @@ class ServerProgram:
         try:
             while True:
                 peer, frames = await self._socket.receive()
-                self._messages += 1
+                self._alarm.messages += 1
                 self._handle(self._decoded(peer, frames))
         except Closed:
             return
@@ -267,47 +260,19 @@ class ServerProgram:
             return e.Malformed(peer, error.code, str(error))
         return e.Received(peer, envelope.header, envelope.message, envelope.tensors)
 
-    def _arm(self) -> None:
-        """Sets the timer; one that fires too early is cheaper than a new one for every message."""
-        due = self._machine.due()
-        if due >= self._timer_at or due == float("inf"):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = due
-        self._timer = self._loop.call_at(due, self._fire)
-
-    def _fire(self) -> None:
-        now, at = self._loop.time(), self._timer_at
-        self._timer, self._timer_at = None, float("inf")
-        if self._machine.due() <= now + 1e-3:
-            self._defer(e.Tick(late_s=max(0.0, now - at)))
-        else:
-            self._arm()
-
-    def _defer(self, event: e.Event) -> None:
-        """Passes an event on once the messages that had arrived before it are read."""
-        self._deferred.append(event)
-        if len(self._deferred) == 1:
-            self._loop.call_soon(self._when_quiet, self._messages, self._loop.time() + QUIET_S)
-
-    def _when_quiet(self, seen: int, latest: float) -> None:
-        if self._messages != seen and self._loop.time() < latest:
-            self._loop.call_soon(self._when_quiet, self._messages, latest)
-            return
-        while self._deferred:
-            self._handle(self._deferred.popleft())
+    def _post(self, call: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(call)
 
     def _from_thread(self, command: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._obey, command)
+        self._post(lambda: self._obey(command))
 
     def _obey(self, command: Any) -> None:
         event = order(command)
         if event is None:
             self._logger.warning(f"the supervisor's command is not understood: {command}")
         else:
-            self._defer(event)
+            self._alarm.defer(event)
 
     # --- commands ----------------------------------------------------------------------------------
 
@@ -325,52 +290,34 @@ class ServerProgram:
             self._events.append(e.Lagging(peer))
 
     def _journal(self, command: e.Journal) -> None:
-        self._recorder.journal(command.event, command.fields, self._loop.time())
+        self._disk.recorder.journal(command.event, command.fields, self._loop.time())
 
     def _evaluation(self, command: e.Evaluation) -> None:
-        self._recorder.evaluation(command.row)
+        self._disk.recorder.evaluation(command.row)
 
     def _commit(self, command: e.Commit) -> None:
         sent, received = self._socket.bytes_sent, self._socket.bytes_received
         before, self._told_bytes = self._told_bytes, (sent, received)
         counted = (sent - before[0], received - before[1])
-        if command.params.nbytes <= LARGE_BYTES and not self._recorder.power:
-            self._committed(command.round, self._recorder.commit(command, *counted))
-            return
-        future = self._loop.run_in_executor(self._thread, self._recorder.commit, command, *counted)
-        future.add_done_callback(lambda done: self._written(command.round, done))
-
-    def _written(self, round_: int, done: "asyncio.Future[dict[str, Any]]") -> None:
-        if done.cancelled() or self._over.done():
-            return
-        if error := done.exception():
-            self._fail(error)
-            return
-        self._committed(round_, done.result())
-        self._handle_next()
+        self._disk.commit(command, counted, lambda line: self._committed(command.round, line), self._fail)
 
     def _committed(self, round_: int, line: dict[str, Any]) -> None:
-        self._events.append(e.Committed(round_))
+        if self._over.done():
+            return
         if line:
             self._console.round(msgspec.to_builtins(line))
         if line and self._supervised:
             self._supervisor.event("round", **msgspec.to_builtins(line))
         if self._sync_due is None:
             self._sync_due = self._loop.call_later(SYNC_S, self._sync)
-
-    def _handle_next(self) -> None:
-        if self._events and not self._handling:
-            self._handle(self._events.popleft())
+        self._handle(e.Committed(round_))
 
     def _sync(self) -> None:
         self._sync_due = None
-        self._loop.run_in_executor(self._thread, self._recorder.sync)
+        self._disk.sync(self._fail)
 
     def _load(self, command: e.Load) -> None:
-        future = self._loop.run_in_executor(self._thread, load_params, self._folder, command.round)
-        future.add_done_callback(
-            lambda done: self._handle(e.Loaded(command.round, None if done.exception() else done.result()))
-        )
+        self._disk.load(command.round, lambda params: self._handle(e.Loaded(command.round, params)))
 
     def _log(self, command: e.Log) -> None:
         getattr(self._logger, command.level)(command.text, **command.fields)

@@ -301,7 +301,8 @@ async def test_a_full_disk_ends_the_run_by_name(
         def full(*_: object, **__: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("server.recording.Recorder._write_array", full)
+        for name in ("_write_array", "summary"):
+            monkeypatch.setattr(f"server.recording.Recorder.{name}", full)
         assert await running == ExitCode.FAILED
         assert server.summary["outcome"] == "failed"
         assert "No space left" in server.summary["why"]
