@@ -37,7 +37,7 @@ def load_scenario(name: str, sets: Sequence[str] = ()) -> Scenario:
     """
     known = library()
     path = known[name] if name in known and not Path(name).is_file() else Path(name)
-    return resolve(load(read(path, known), Scenario, check, sets, str(path)))
+    return resolve(load(read(path, known), Scenario, check, sets, str(path), path.stem))
 
 
 def resolve(scenario: Scenario) -> Scenario:

@@ -36,8 +36,9 @@ def load_config(path: Path | None, sets: Sequence[str] = ()) -> RunConfig:
     Raises:
         ConfigError: Lists every fault.
     """
-    source = DEFAULTS if path is None else str(path)
-    return load("" if path is None else read(path), RunConfig, check_run, sets, source)
+    if path is None:
+        return load("", RunConfig, check_run, sets, DEFAULTS)
+    return load(read(path), RunConfig, check_run, sets, str(path), path.stem)
 
 
 def load(
@@ -46,6 +47,7 @@ def load(
     check: Callable[[Config], list[Fault]],
     sets: Sequence[str] = (),
     source: str = "configuration",
+    name: str = "",
 ) -> Config:
     """Turns a TOML text into a checked record.
 
@@ -55,11 +57,14 @@ def load(
         check: Finds what needs two fields or a table; called if each field alone is right.
         sets: Overrides.
         source: Name of the file, for messages.
+        name: The run's name if the text gives none.
 
     Raises:
         ConfigError: Lists every fault.
     """
     tree = parse(text, source)
+    if name:
+        tree.setdefault("name", name)
     if "agents" in tree:
         tree.setdefault("onboarding", {})
     faults: list[Fault] = []

@@ -206,6 +206,7 @@ def test_a_scenario_is_found_by_file_before_library(tmp_path: Path, monkeypatch:
     (tmp_path / "churn").write_text(HEAD)
     monkeypatch.chdir(tmp_path)
     assert load_scenario("churn").algorithm.rounds == 10
+    assert load_scenario("churn").name == "churn"  # a file without a name has that of the file
     with pytest.raises(ConfigError, match="did you mean 'few-shot'"):
         load_scenario("few-shto")
 
