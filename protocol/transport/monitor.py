@@ -25,7 +25,7 @@ class Monitor:
         connected: Whether there is a connection whose handshake succeeded.
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], changed: Callable[[], None]) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], changed: Callable[[], object]) -> None:
         self.connected = False
         self._socket = socket
         self._changed = changed

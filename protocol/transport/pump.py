@@ -6,7 +6,7 @@ It is also simpler to make safe: nothing is taken from the socket before the rec
 loses no message.
 
 The descriptor that zmq offers is edge-triggered: any call on the socket may consume its signal. Hence every
-operation that may have done so looks at the events again if somebody waits for them.
+operation that may have done so asks for the events if somebody waits for them.
 """
 
 import asyncio
@@ -66,8 +66,8 @@ class Pump:
         self._writer: asyncio.Future[None] | None = None
         self._streak_messages = 0
         self._streak_bytes = 0
-        self._loop.add_reader(self._descriptor, self._wake)
-        self._monitor = Monitor(socket, self._wake) if monitored else None
+        self._loop.add_reader(self._descriptor, self.events)
+        self._monitor = Monitor(socket, self.events) if monitored else None
         context.open.add(self)
 
     @property
@@ -119,10 +119,18 @@ class Pump:
                 self._writer = None
 
     def events(self) -> int:
-        """What the socket can do now: a combination of ``POLLIN`` and ``POLLOUT``."""
+        """What the socket can do now, as ``POLLIN`` and ``POLLOUT``; wakes those who wait for it.
+
+        Asking consumes the descriptor's signal, so whoever asks has to wake the others.
+        """
         if self._socket.closed:
             raise Closed("the socket was closed")
-        return int(self._socket.getsockopt(zmq.EVENTS))
+        events = int(self._socket.getsockopt(zmq.EVENTS))
+        if events & zmq.POLLIN and self._reader and not self._reader.done():
+            self._reader.set_result(None)
+        if events & zmq.POLLOUT and self.connected and self._writer and not self._writer.done():
+            self._writer.set_result(None)
+        return events
 
     def send(self, frames: Sequence[Buffer], peer: bytes | None = None) -> None:
         """Hands a message over without waiting: all of it or nothing.
@@ -149,7 +157,7 @@ class Pump:
                 self._send_first(part, flags)
         self.bytes_sent += sum(sizes) - len(peer or b"")
         if self._reader or self._writer:
-            self._wake()
+            self.events()
 
     def close(self, linger_ms: int) -> None:
         """Closes the socket; a waiting receiver gets `Closed`.
@@ -195,15 +203,8 @@ class Pump:
         self._streak_messages += 1
         self._streak_bytes += size
         if self._writer:
-            self._wake()
+            self.events()
         return frames
-
-    def _wake(self) -> None:
-        events = int(self._socket.getsockopt(zmq.EVENTS))
-        if events & zmq.POLLIN and self._reader and not self._reader.done():
-            self._reader.set_result(None)
-        if events & zmq.POLLOUT and self.connected and self._writer and not self._writer.done():
-            self._writer.set_result(None)
 
 
 def _size(frame: Buffer) -> int:

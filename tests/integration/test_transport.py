@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -67,6 +68,13 @@ async def connected(address, agents=1, limits=None):
         for agent in joined:
             agent.close(0)
         server.close(0)
+
+
+def until_libzmq_looks():
+    """An operation looks for news from other threads at most once a millisecond: after this, it will."""
+    later = time.monotonic() + 0.003
+    while time.monotonic() < later:
+        pass
 
 
 async def send_when_possible(server, peer, frames):
@@ -442,17 +450,64 @@ async def test_closing_wakes_who_waits_for_a_connection(address):
             await waiting
 
 
+async def test_receiving_swallows_no_room_to_send():
+    """The pipe empties while a sender waits; receiving a message then does not keep it waiting."""
+    async with connected("inproc://s") as (server, (agent,), (peer,)):
+        sent = 0
+        with contextlib.suppress(NotConnected):
+            while sent < YIELD_MESSAGES:
+                agent.send(HELLO)
+                sent += 1
+        assert HIGH_WATER_MARK <= sent < YIELD_MESSAGES  # so that the server's receives below do not suspend
+        waiting = asyncio.create_task(agent.writable())
+        await asyncio.sleep(0)
+        for _ in range(sent):
+            await server.receive()
+        server.send(peer, [b"hello"])
+        until_libzmq_looks()
+        assert plain(await agent.receive()) == [b"hello"]
+        await waiting
+
+
 @over(*OUTSIDE)
-async def test_the_last_message_leaves(address):
-    """SHUTDOWN just before the end of the program, BYE just before the end of the agent."""
-    async with connected(address) as (server, (agent,), (peer,)):
+async def test_an_agents_last_message_leaves(address):
+    """BYE just before the end of the agent."""
+    async with connected(address) as (server, (agent,), _):
         agent.send([b"bye"])
         agent.close()
         assert plain((await server.receive())[1]) == [b"bye"]
+
+
+@over(*OUTSIDE)
+async def test_a_servers_last_message_leaves(address):
+    """SHUTDOWN just before the end of the program reaches 8 agents, 10 times (`IMMEDIATE` loses some)."""
+    for _ in range(10):
+        async with connected(address, agents=8) as (server, agents, peers):
+            for peer in peers:
+                server.send(peer, [b"shutdown"])
+            server.close()
+            for agent in agents:
+                assert plain(await agent.receive()) == [b"shutdown"]
+
+
+@over(*SCHEMES)
+@pytest.mark.parametrize("operation", ["writable", "send", "send to a full pipe"])
+async def test_no_operation_swallows_a_wake_up(address, operation):
+    """A message arrives while its receiver waits; whatever else is done before the loop runs, it wakes up."""
     async with connected(address) as (server, (agent,), (peer,)):
-        server.send(peer, [b"shutdown"])
-        server.close()
-        assert plain(await agent.receive()) == [b"shutdown"]
+        receiving = asyncio.create_task(agent.receive())
+        await asyncio.sleep(0)
+        server.send(peer, [b"hello"])
+        until_libzmq_looks()
+        if operation == "writable":
+            await agent.writable()
+        elif operation == "send":
+            agent.send(HELLO)
+        else:
+            with contextlib.suppress(NotConnected):
+                for _ in range(10_000):
+                    agent.send([bytes(1000)])
+        assert plain(await receiving) == [b"hello"]
 
 
 @over(*SCHEMES)
