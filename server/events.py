@@ -150,6 +150,7 @@ class Commit(Command, frozen=True):
         record: None for round 0.
         metrics: Means over the contributors.
         seconds: From the round's opening to its last update or excuse.
+        arrivals: Contributors in order of arrival: no part of the record, the result does not depend on it.
         die: Kill this process between the array file and the commit (crash tests).
     """
 
@@ -159,6 +160,7 @@ class Commit(Command, frozen=True):
     record: RoundRecord | None = None
     metrics: Mapping[str, float] = {}
     seconds: float = 0.0
+    arrivals: tuple[int, ...] = ()
     die: bool = False
 
 

@@ -192,6 +192,7 @@ def _metrics_line(command: Commit, sent: int, received: int) -> dict[str, Any]:
         "schema": SCHEMA,
         **msgspec.structs.asdict(command.record),
         "seconds": round(command.seconds, 6),
+        "arrivals": command.arrivals,
         "bytes_sent": sent,
         "bytes_received": received,
         "metrics": command.metrics,

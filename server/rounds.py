@@ -93,6 +93,11 @@ class OpenRound:
         return len(self._held) + len(self.missing) == len(self.cohort)
 
     @property
+    def arrivals(self) -> tuple[int, ...]:
+        """Agents whose update is held, in order of arrival; the fold does not depend on it."""
+        return tuple(self._held)
+
+    @property
     def held(self) -> int:
         """Updates held so far."""
         return len(self._held)

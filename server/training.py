@@ -163,7 +163,10 @@ class Training:
             room.out.log("warning", text)
         die = ("array", round_.number) in room.armed
         seconds, book = now - round_.opened, room.ledger.book()
-        room.commit(e.Commit(round_.number, result.params, book, record, result.metrics, seconds, die))
+        arrivals = round_.arrivals
+        room.commit(
+            e.Commit(round_.number, result.params, book, record, result.metrics, seconds, arrivals, die)
+        )
 
     def _fingerprints(self, contributors: set[int]) -> dict[str, tuple[int, ...]]:
         found: dict[str, tuple[int, ...]] = {}

@@ -46,7 +46,7 @@ def commit(round_: int, *, die: bool = False, size: int = 4, missing: dict[int, 
         missing=missing or {},
     )
     book = Book(last={0: Last(round_, 77, "folded")}, last_counted={0: round_})
-    return Commit(round_, params, book, record if round_ else None, {"norm": 0.5}, 0.25, die)
+    return Commit(round_, params, book, record if round_ else None, {"norm": 0.5}, 0.25, die=die)
 
 
 def run(path: Path, rounds: int, **changes: object) -> RunFolder:

@@ -1,0 +1,137 @@
+"""One run, the same bits everywhere: plain loop, tasks over inproc, programs over ipc and over tcp.
+
+Every networked run here has random delays on its links, and the test asserts that updates really arrived
+in another order than they are folded in; otherwise it would show nothing.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edge_fed.program import log
+from edge_fed.program.run_folder import RunFolder
+from scenarios.cast import make_folder
+from scenarios.inproc import Tasks
+from scenarios.outcome import Outcome
+from scenarios.plain import run_plain
+from scenarios.processes import Processes
+from scenarios.runner import run_networked
+from scenarios.timeline import Scenario
+from scenarios.verify import verify
+from scenarios.watching import Silent
+from tests.scenarios.test_script import action
+from tests.scenarios.tiny import tiny
+
+JITTER = "agents.0.link={ latency_s = 0.001, jitter_s = 0.01 }"
+CASES = {
+    "all are there": ((), ()),
+    "a late joiner": ((action("join", "3", "at_round = 4"),), ()),
+    "half of them asked": ((), ("algorithm.participation=0.5",)),
+    "state and a restart": (
+        (action("restart", "1", "at_round = 3", 'point = "trained"'),),
+        ("algorithm.baseline=value",),
+    ),
+}
+EVERYTHING = (
+    tuple(entry for timeline, _ in CASES.values() for entry in timeline),
+    ("algorithm.baseline=value", "algorithm.participation=0.8"),
+)
+
+
+def scenario_of(case: tuple[tuple[str, ...], tuple[str, ...]]) -> Scenario:
+    """A tiny scenario with random delays."""
+    timeline, settings = case
+    return tiny("".join(timeline), JITTER, *settings)
+
+
+def networked(scenario: Scenario, runtime: str, path: Path) -> tuple[Outcome, RunFolder]:
+    """One run over ``inproc``, ``ipc`` or ``tcp``."""
+    folder = make_folder(scenario, path, overwrite=False)
+    if runtime != "inproc":
+        cast = lambda queue: Processes(scenario, folder, queue, runtime)  # noqa: E731
+        return run_networked(scenario, "processes", folder, cast, Silent()), folder
+    with (folder.logs / "inproc.log").open("a", buffering=1) as file:
+        logger = log.configure("text", "info", file)
+        tasks = lambda queue: Tasks(scenario, folder, queue, logger)  # noqa: E731
+        return run_networked(scenario, "inproc", folder, tasks, Silent()), folder
+
+
+def hashes(outcome: Outcome) -> list[str]:
+    """The params hash of every round."""
+    return [line["params_sha256"] for line in outcome.rounds]
+
+
+def arrived_out_of_order(outcome: Outcome) -> bool:
+    """Whether the updates of some round came in another order than they were folded in."""
+    folded = [[part["agent"] for part in line["contributors"]] for line in outcome.rounds]
+    arrived = [line["arrivals"] for line in outcome.rounds]
+    assert [sorted(agents) for agents in arrived] == folded
+    return arrived != folded
+
+
+def assert_equal_to_plain(scenario: Scenario, runtime: str, path: Path) -> Outcome:
+    """Runs both and compares every round; the record must replay."""
+    expected, (found, _) = run_plain(scenario, Silent()), networked(scenario, runtime, path)
+    assert found.failure is None
+    assert hashes(found) == hashes(expected)
+    assert len(set(hashes(found))) == len(hashes(found)), "a run that stands still shows nothing"
+    assert arrived_out_of_order(found)
+    assert verify(path).outcome == "equal"
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_inproc_equals_plain(case: str, tmp_path: Path) -> None:
+    """Tasks over inproc:// with random delays: every round's hash is that of the plain loop."""
+    assert_equal_to_plain(scenario_of(CASES[case]), "inproc", tmp_path / "run")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+def test_programs_equal_plain(transport: str, tmp_path: Path) -> None:
+    """Separate programs with delays, a late joiner, sampling, state, and an agent killed and restarted."""
+    found = assert_equal_to_plain(scenario_of(EVERYTHING), transport, tmp_path / "run")
+    eligible = [line["eligible"] for line in found.rounds]
+    assert eligible[2:4] == [[0, 1, 2], [0, 1, 2, 3]], "the late joiner is first eligible in round 4"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", ["theta", "update", "array"])
+def test_a_killed_server_changes_no_bits(point: str, tmp_path: Path) -> None:
+    """SIGKILL after THETA, between two UPDATEs, between array file and rename; then --resume."""
+    timeline = (action("kill", "server", "at_round = 3", f'point = "{point}"'),)
+    scenario = scenario_of((timeline, ("algorithm.baseline=value", "algorithm.participation=0.8")))
+    found, folder = networked(scenario, "ipc", tmp_path / "run")
+    assert found.failure is None
+    assert hashes(found) == hashes(run_plain(scenario, Silent()))
+    assert verify(tmp_path / "run").outcome == "equal"
+    events = [row["event"] for row in folder.rows(folder.events)]
+    assert events.count("started") == 2, "the server really died once"
+    assert not any(line["missing"] for line in found.rounds), "the resumed round lost nobody"
+
+
+def test_verify_fails_on_an_altered_cohort_and_names_the_round(tmp_path: Path) -> None:
+    """Changing one logged cohort makes the run different at that round."""
+    _, folder = networked(scenario_of(CASES["half of them asked"]), "inproc", tmp_path / "run")
+    lines = list(folder.rows(folder.metrics))
+    absent = next(agent for agent in lines[3]["eligible"] if agent not in lines[3]["cohort"])
+    lines[3]["cohort"] = sorted([*lines[3]["cohort"][1:], absent])
+    folder.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = verify(tmp_path / "run")
+    assert (found.outcome, found.round) == ("different", 4)
+    assert "cohort" in found.differences[0]
+
+
+@pytest.mark.processes
+def test_programs_train_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the agents' training broken no runner can help: the run fails instead of using the plain loop."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import edge_fed.federated.local_update as broken\n"
+        "def local_update(*_arguments, **_settings):\n    raise RuntimeError('broken on purpose')\n"
+        "broken.local_update = local_update\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found, _ = networked(tiny(), "ipc", tmp_path / "run")
+    assert found.failure is not None
+    assert "broken on purpose" in found.failure.message
