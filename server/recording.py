@@ -1,12 +1,13 @@
 """The run folder as the server writes it: journals, checkpoints, summary.
 
-Commit of a round: the array file, then the sidecar written aside and renamed; that rename is the commit.
+Commit of a round: array file and sidecar are written aside and renamed; the sidecar's rename is the commit.
 The line of ``metrics.jsonl`` follows and can be restored from the sidecar, see `server.recovery`.
 
 Durability ``process`` (a kill -9 loses nothing): files are forced to the disk once a second, by `sync` in
 another thread. ``power``: every commit is, with its folder.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -63,6 +64,8 @@ class Recorder:
         self._keep = folder.config.federation.keep_checkpoints
         self._files = {path: _append(path) for path in (folder.metrics, folder.evaluations, folder.events)}
         self._archive: Archive | None = None
+        self._next_array = folder.checkpoints / ".next.npz"
+        self._next_sidecar = folder.checkpoints / ".next.json"
         self._newest: int | None = None
         self._synced: int | None = None
 
@@ -92,7 +95,8 @@ class Recorder:
             The line of ``metrics.jsonl``; empty for round 0.
         """
         array, sidecar = self._folder.checkpoint(command.round)
-        self._write_array(array, command.params)
+        self._write_array(command.params)
+        os.rename(self._next_array, array)
         if command.die:
             self._die()
         line = _metrics_line(command, sent, received)
@@ -107,7 +111,8 @@ class Recorder:
             "line": msgspec.Raw(text),
             "book": command.book,
         }
-        write_atomic(sidecar, msgspec.json.encode(content), sync=self._power)
+        _fill(self._next_sidecar, msgspec.json.encode(content), sync=self._power)
+        os.rename(self._next_sidecar, sidecar)
         if line:
             write_all(self._files[self._folder.metrics], text + b"\n")
         if self._power:
@@ -145,30 +150,30 @@ class Recorder:
                 os.close(descriptor)
             self._files.clear()
 
-    def _write_array(self, path: Path, params: F8) -> None:
-        if params.nbytes > LARGE_BYTES:
-            with path.open("wb") as file:
-                np.savez(file, params=little_endian(params))
-                file.flush()
-                if self._power:
-                    os.fsync(file.fileno())
+    def _write_array(self, params: F8) -> None:
+        if params.nbytes <= LARGE_BYTES:
+            self._archive = self._archive or Archive(params.size)
+            _fill(self._next_array, self._archive.pack(params), sync=self._power)
             return
-        self._archive = self._archive or Archive(params.size)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        try:
-            write_all(descriptor, self._archive.pack(params))
+        with self._next_array.open("wb") as file:
+            np.savez(file, params=little_endian(params))
+            file.flush()
             if self._power:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                os.fsync(file.fileno())
 
     def _line(self, path: Path, content: Mapping[str, Any]) -> None:
         write_all(self._files[path], msgspec.json.encode(content) + b"\n")
 
     def _forget(self, round_: int) -> None:
+        """Takes a checkpoint back and keeps its two files for the next one.
+
+        Removing and creating files at 1,000 rounds/s would be slow: ext4 looks through all inodes freed in
+        the last seconds before it gives out a new one (measured: 1.0 ms per round instead of 0.1 ms).
+        """
         array, sidecar = self._folder.checkpoint(round_)
-        sidecar.unlink(missing_ok=True)
-        array.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(sidecar, self._next_sidecar)
+            os.rename(array, self._next_array)
 
 
 def load_params(folder: RunFolder, round_: int) -> F8 | None:
@@ -197,6 +202,18 @@ def _metrics_line(command: Commit, sent: int, received: int) -> dict[str, Any]:
         "bytes_received": received,
         "metrics": command.metrics,
     }
+
+
+def _fill(path: Path, data: bytes | memoryview, *, sync: bool) -> None:
+    """Makes ``data`` the content of a file that may exist; never empties it first, which would flush it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        write_all(descriptor, data)
+        os.ftruncate(descriptor, len(data))
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _append(path: Path) -> int:

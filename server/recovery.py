@@ -92,6 +92,8 @@ def _newest(folder: RunFolder, damaged: list[str]) -> tuple[Sidecar | None, Any]
             sidecar = msgspec.json.decode(path.read_bytes(), type=Sidecar)
             if sidecar.run_id != folder.run_id.hex():
                 raise ValueError("belongs to another run")
+            if sidecar.round != round_:  # a recycled file whose new content a power failure swallowed
+                raise ValueError(f"is that of round {sidecar.round}")
             return sidecar, load_params(folder, round_)
         except UNREADABLE as error:
             damaged.append(f"{path.name}: {error}")

@@ -167,6 +167,16 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, damage: str) -> Non
     assert recovered.damaged[0].startswith("round-000003.json")
 
 
+def test_a_recycled_file_with_its_old_content_is_no_checkpoint(tmp_path: Path) -> None:
+    """A power failure may lose the new content of a file that was renamed: the round inside tells."""
+    folder = run(tmp_path, 5, keep_checkpoints=3)
+    for old, new in zip(folder.checkpoint(4), folder.checkpoint(5), strict=True):
+        new.write_bytes(old.read_bytes())
+    recovered = recover(folder, INITIAL)
+    assert recovered.ledger.committed == 4
+    assert "round 4" in recovered.damaged[0]
+
+
 def test_no_intact_checkpoint_is_an_error_with_a_next_step(tmp_path: Path) -> None:
     """A run that lost everything does not silently start again."""
     folder = run(tmp_path, 0)
