@@ -59,7 +59,7 @@ def unpack(frame: bytes) -> dict[str, Any]:
         walker = msgpack.Unpacker(max_buffer_size=MAX_HEADER_BYTES, read_size=MAX_HEADER_BYTES)
         walker.feed(frame)
         walker.skip()
-        plain = msgpack.unpackb(frame, object_pairs_hook=_map, ext_hook=_no_ext)
+        plain = msgpack.unpackb(frame, object_pairs_hook=_map)
     except FAILURES as error:
         reason = f"{type(error).__name__}: {error}"
         raise RemoteProtocolError("malformed", f"header is no msgpack map: {reason}") from error
@@ -107,7 +107,3 @@ def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     if len(found) != len(pairs):
         raise ValueError("a map holds a key twice")
     return found
-
-
-def _no_ext(code: int, data: bytes) -> None:
-    raise ValueError(f"ext type {code} with {len(data)} bytes")

@@ -276,6 +276,19 @@ def test_torn_messages_are_refused(cut):
     assert fault(cut(encode(m.Header(), UPDATE, {"delta": VECTOR}))) == "malformed"
 
 
+def test_empty_chunks_are_refused():
+    """They would be a flood that no size limit sees."""
+    frames = with_header(lambda plain: plain["tensors"][0].update(chunks=2))
+    with pytest.raises(RemoteProtocolError, match="chunks of 0 to 40 bytes"):
+        decode([*frames, b""])
+
+
+def test_too_many_frames_are_refused_by_their_number():
+    """Before any of them is read."""
+    with pytest.raises(RemoteProtocolError, match="1091 frames, 2 to 1090 are allowed"):
+        decode([b""] * 1091)
+
+
 @pytest.mark.parametrize("preamble", [b"", b"EFED", OURS[:-1], OURS + b"\0", b"XFED" + OURS[4:], b"\0" * 8])
 def test_garbage_preambles_are_refused(preamble):
     """Another program's bytes are no version mismatch."""

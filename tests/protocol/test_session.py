@@ -228,6 +228,14 @@ def test_another_session_id_is_unknown(sid):
     assert caught.value.code == "unknown_session"
 
 
+def test_no_session_is_no_session_id():
+    """An agent that has none takes an empty id for nothing."""
+    pair = at("train", State.REGISTERING)
+    with pytest.raises(RemoteProtocolError) as caught:
+        pair.agent.receive(Header(seq=99), SAMPLES[m.Theta], 1.0)
+    assert caught.value.code == "unknown_session"
+
+
 def test_messages_after_the_end_are_unknown():
     """A heartbeat after BYE, a THETA after SHUTDOWN: answered, never acted on."""
     pair = at("train", State.READY)
