@@ -117,10 +117,11 @@ class Duties:
             stateful=self.built.stateful,
         )
 
-    def committed(self, round_: int) -> None:
+    def committed(self, round_: int, out: Script) -> None:
         """The server has committed up to this round: an update up to it has met its fate."""
         update = self.outbox.get("update")
         if update and update.round <= round_:
+            self._die_at("sent", update.round, out)
             self.outbox.drop("update")
 
     def arm(self, event: e.Arm) -> None:

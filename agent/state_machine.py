@@ -152,7 +152,7 @@ class Machine:
         self._contact.heard(now)
         if event.header.session:
             self._committed = event.header.committed
-            self._duties.committed(event.header.committed)
+            self._duties.committed(event.header.committed, self._out)
         MESSAGES[type(message)](self, message, event, now)
 
     def _reachable(self, _event: e.Reachable, now: float) -> None:

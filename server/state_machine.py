@@ -185,6 +185,8 @@ class Machine:
         assert isinstance(message, m.Heartbeat)
         member.phase, member.progress = message.phase, message.progress
         trains = member.role == "train"
+        if trains:
+            course.training.receipt(member)
         text = self.room.watch.line(now) if trains else course.progress(now)
         place = "" if trains else course.hosting.place(member)
         open_ = course.training.round

@@ -32,6 +32,7 @@ class Training:
         self._room = room
         self._resume = resume
         self._early: dict[int, tuple[Update, F8]] = {}
+        self._owed: dict[int, int] = {}  # agents without a receipt -> round of their held update
         self._worked: dict[int, tuple[Overrides, str]] = {}
 
     def open(self, number: int, now: float) -> bool:
@@ -52,6 +53,7 @@ class Training:
             return False
         self.began = self.began or (now, number)
         self._worked.clear()
+        self._owed.clear()
         need = minimum_updates(len(asked), config.federation.min_updates)
         deadline = now + config.federation.round_deadline_s
         rule = config.algorithm.aggregation
@@ -106,6 +108,16 @@ class Training:
         asked = member.asked == ("theta", round_.number)
         if not asked or member.overdue(round_.params.nbytes, pause_s, now):
             self.ask(member, now)
+
+    def receipt(self, member: Member) -> None:
+        """Acknowledges a held update, asked for by its agent's heartbeat.
+
+        Most rounds commit before: then ``committed`` in the next message is the receipt, and a message and
+        a wake-up per agent and round are saved (about a fifth of an empty round's time).
+        """
+        number = self._owed.pop(member.agent, None)
+        if number is not None:
+            self._room.out.send(member, Ack(round=number, outcome="held"))
 
     def update(self, member: Member, message: Update, delta: F8, now: float) -> None:
         """Answers an update, and closes the round if it was the last one."""
@@ -186,12 +198,14 @@ class Training:
         if answer.outcome == "conflict":
             self._conflict(member, message, answer.reason)
             return
-        room.out.send(member, Ack(round=message.round, outcome=answer.outcome, reason=answer.reason))
         if answer.outcome == "held":
+            self._owed[member.agent] = round_.number
             self._worked[member.agent] = (member.overrides, member.fingerprint)
             if not round_.complete:
                 room.kill("update", round_.number)
-        elif answer.outcome in ("late", "refused"):
+            return
+        room.out.send(member, Ack(round=message.round, outcome=answer.outcome, reason=answer.reason))
+        if answer.outcome in ("late", "refused"):
             self._not_averaged(member, message, answer.outcome, answer.reason)
 
     def _of_another_round(self, member: Member, message: Update) -> None:

@@ -329,6 +329,7 @@ def test_an_update_that_outlived_the_server_is_kept_for_its_round() -> None:
     early.update_with(delta, round=2, theta_crc32=theta.crc32)
     assert early.count(m.Ack) == 0
     others = again.join(1, 2)
+    early.beat(round_=2)
     assert early.last(m.Ack).outcome == "held"
     assert early.count(m.Theta) == 0
     for agent in others:
