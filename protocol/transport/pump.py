@@ -22,7 +22,16 @@ from protocol.transport.monitor import Monitor
 
 YIELD_MESSAGES = 64  # a receive that is ready does not suspend: other tasks would starve under load
 YIELD_BYTES = 4 * 1024 * 1024
+# Plain integers: or-ing and testing zmq's enum members costs a microsecond each time.
+POLLIN, POLLOUT = int(zmq.POLLIN), int(zmq.POLLOUT)
+LAST, MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 ZERO_COPY_BYTES = 64 * 1024  # below it, a copy is cheaper than the bookkeeping of a shared buffer
+
+# Plain integers: combining zmq's enumerations costs more than sending a frame.
+LAST = int(zmq.NOBLOCK)
+MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+READABLE = int(zmq.POLLIN)
+WRITABLE = int(zmq.POLLOUT)
 
 HEARTBEAT_MS = 2_000
 HEARTBEAT_TIMEOUT_MS = 10_000  # longer than one chunk takes on a link that is worth using
@@ -92,7 +101,7 @@ class Pump:
             if self._socket.closed:
                 raise Closed("the socket was closed")
             try:
-                first = self._socket.recv(zmq.NOBLOCK, copy=False)
+                first = self._socket.recv(LAST, copy=False)
             except zmq.Again:
                 self._streak_messages = self._streak_bytes = 0
                 self._reader = self._loop.create_future()
@@ -111,7 +120,7 @@ class Pump:
         """
         if self._writer:
             raise RuntimeError("two tasks wait for one socket")
-        while not (self.events() & zmq.POLLOUT and self.connected):
+        while not (self.events() & WRITABLE and self.connected):
             self._writer = self._loop.create_future()
             try:
                 await self._writer
@@ -119,16 +128,16 @@ class Pump:
                 self._writer = None
 
     def events(self) -> int:
-        """What the socket can do now, as ``POLLIN`` and ``POLLOUT``; wakes those who wait for it.
+        """What the socket can do now, as `READABLE` and `WRITABLE` bits; wakes those who wait for it.
 
         Asking consumes the descriptor's signal, so whoever asks has to wake the others.
         """
         if self._socket.closed:
             raise Closed("the socket was closed")
         events = int(self._socket.getsockopt(zmq.EVENTS))
-        if events & zmq.POLLIN and self._reader and not self._reader.done():
+        if events & READABLE and self._reader and not self._reader.done():
             self._reader.set_result(None)
-        if events & zmq.POLLOUT and self.connected and self._writer and not self._writer.done():
+        if events & WRITABLE and self.connected and self._writer and not self._writer.done():
             self._writer.set_result(None)
         return events
 
@@ -150,7 +159,7 @@ class Pump:
         sizes = [_size(part) for part in parts]
         last = len(parts) - 1
         for at, part in enumerate(parts):
-            flags = zmq.NOBLOCK | zmq.SNDMORE if at < last else zmq.NOBLOCK
+            flags = MORE if at < last else LAST
             if at:
                 self._socket.send(part, flags, copy=sizes[at] < ZERO_COPY_BYTES)
             else:
@@ -195,7 +204,7 @@ class Pump:
         frames = [frame.buffer]
         size = 0 if self._routed else len(frame)
         while frame.more:
-            frame = self._socket.recv(zmq.NOBLOCK, copy=False)
+            frame = self._socket.recv(LAST, copy=False)
             size += len(frame)
             if len(frames) <= self._max_frames and size <= self._max_bytes:
                 frames.append(frame.buffer)
