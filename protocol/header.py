@@ -13,7 +13,8 @@ import msgpack
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.limits import MAX_HEADER_BYTES, MAX_HEADER_DEPTH, MAX_INTEGER
 
-SCALARS = frozenset({str, float, bool, bytes, type(None)})
+SCALARS = frozenset({str, float, bool, bytes, type(None)})  # and int, within bounds
+CONTAINERS = frozenset({dict, list, tuple})
 FAILURES = (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException)
 """All that msgpack and msgspec raise about bytes or values that they cannot take."""
 
@@ -28,9 +29,8 @@ def pack(plain: dict[str, Any], name: str) -> bytes:
     Raises:
         LocalProtocolError: A value is not plain, or the map is larger than a header may be.
     """
-    fault = find_fault(plain)
-    if fault:
-        raise LocalProtocolError(f"{name} cannot be sent: {fault}")
+    if not is_plain(plain):
+        raise LocalProtocolError(f"{name} cannot be sent: {find_fault(plain)}")
     try:
         packed: bytes = msgpack.packb(plain)
     except FAILURES as error:  # e.g. a lone surrogate in a string
@@ -65,10 +65,36 @@ def unpack(frame: bytes) -> dict[str, Any]:
         raise RemoteProtocolError("malformed", f"header is no msgpack map: {reason}") from error
     if type(plain) is not dict:
         raise RemoteProtocolError("malformed", f"header is a {type(plain).__name__}, not a map")
-    fault = find_fault(plain)
-    if fault:
-        raise RemoteProtocolError("malformed", f"header: {fault}")
+    if not is_plain(plain):
+        raise RemoteProtocolError("malformed", f"header: {find_fault(plain)}")
     return plain
+
+
+def is_plain(value: Any, depth: int = 1) -> bool:
+    """Whether a map, list or tuple holds plain values only; `find_fault` says what else it holds.
+
+    Args:
+        value: The container.
+        depth: How many containers it stands in, itself included.
+    """
+    if depth > MAX_HEADER_DEPTH:
+        return False
+    items: Iterable[Any] = value
+    if type(value) is dict:
+        for key in value:
+            if type(key) is not str:
+                return False
+        items = value.values()
+    for item in items:
+        kind = type(item)
+        if kind in SCALARS:
+            continue
+        if kind is int:
+            if not -MAX_INTEGER <= item <= MAX_INTEGER:
+                return False
+        elif kind not in CONTAINERS or not is_plain(item, depth + 1):
+            return False
+    return True
 
 
 def find_fault(value: Any, path: str = "", depth: int = 1) -> str | None:
@@ -81,25 +107,21 @@ def find_fault(value: Any, path: str = "", depth: int = 1) -> str | None:
     """
     if depth > MAX_HEADER_DEPTH:
         return f"more than {MAX_HEADER_DEPTH} containers within each other"
-    items: Iterable[tuple[Any, Any]] = value.items() if type(value) is dict else enumerate(value)
-    for key, item in items:
+    pairs: Iterable[tuple[Any, Any]] = value.items() if type(value) is dict else enumerate(value)
+    for key, item in pairs:
         if type(value) is dict and type(key) is not str:
             return f"{path or 'the map'} has a key of type {type(key).__name__}, keys are strings"
         kind = type(item)
-        if kind is int:
-            if not -MAX_INTEGER <= item <= MAX_INTEGER:
-                return f"{_join(path, key)} is an integer of more than 63 bits"
-        elif kind is dict or kind is list or kind is tuple:
-            fault = find_fault(item, _join(path, key), depth + 1)
+        where = f"{path}.{key}" if path else str(key)
+        if kind is int and not -MAX_INTEGER <= item <= MAX_INTEGER:
+            return f"{where} is an integer of more than 63 bits"
+        if kind in CONTAINERS:
+            fault = find_fault(item, where, depth + 1)
             if fault:
                 return fault
-        elif kind not in SCALARS:
-            return f"{_join(path, key)} is a {kind.__module__}.{kind.__qualname__}, not a plain value"
+        elif kind is not int and kind not in SCALARS:
+            return f"{where} is a {kind.__module__}.{kind.__qualname__}, not a plain value"
     return None
-
-
-def _join(path: str, key: str | int) -> str:
-    return f"{path}.{key}" if path else str(key)
 
 
 def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.header import find_fault, pack, unpack
+from protocol.header import find_fault, is_plain, pack, unpack
 from protocol.limits import MAX_HEADER_DEPTH, MAX_INTEGER
 from tests.protocol.strategies import plain_maps
 
@@ -44,6 +44,7 @@ def test_plain_values_survive(value):
 def test_faults_are_found_by_path(value, fault):
     """The path leads to the first value that is not plain."""
     assert find_fault(value) == fault
+    assert is_plain(value) is (fault is None)
 
 
 def test_depth_is_limited_on_both_sides():
