@@ -46,7 +46,7 @@ class Reception:
         limits = Limits(heartbeat_s=federation.heartbeat_s, lease_s=federation.lease_s)
         self._limits: dict[str, float] = msgspec.to_builtins(limits)
 
-    def register(self, peer: bytes, header: Header, message: Register, now: float) -> None:
+    def register(self, peer: bytes, message: Register, now: float) -> None:
         """Answers a REGISTER: WELCOME, REJECT, or first a question to the goal's present holder."""
         last_word = self._members.last_word(message.incarnation)
         if last_word is not None:
@@ -54,7 +54,7 @@ class Reception:
             return
         known = self._members.by_incarnation(message.incarnation)
         if known is not None:  # its answer was lost, or it lost its connection: the same session
-            known.session.receive(header, message, now)
+            known.session.receive(Header(), message, now)  # as for a new one: it stands outside sessions
             self._members.bind(known, peer)
             known.ready = False
             self._welcome(known)

@@ -183,7 +183,14 @@ class OpenRound:
         for contribution in self._folded:
             for name, value in self._held[contribution.agent].metrics.items():
                 columns.setdefault(name, []).append(value)
-        return {name: math.fsum(values) / len(values) for name, values in columns.items()}
+        return {name: _mean(values) for name, values in columns.items()}
+
+
+def _mean(values: list[float]) -> float:
+    try:
+        return math.fsum(values) / len(values)
+    except (OverflowError, ValueError):  # agents may report infinities of both signs, and huge values
+        return sum(values) / len(values)
 
 
 def _same(same: bool, agent: int, update: Update) -> Answer:

@@ -45,6 +45,15 @@ def test_a_repeated_register_gets_the_same_session_over_the_new_connection() -> 
     assert fleet.machine.members.eligible() == (0,)
 
 
+def test_a_register_with_a_forged_session_is_read_as_one_outside_sessions() -> None:
+    """It neither ends the server nor changes the numbers of the session."""
+    fleet = Fleet()
+    (agent,) = fleet.join(0)
+    again = m.Register(agent=0, incarnation=agent.incarnation)
+    fleet.event(e.Received(agent.peer, m.Header(session=b"x" * 16, seq=1), again))
+    assert agent.count(m.Welcome) == 2
+
+
 def test_a_message_over_a_new_connection_rebinds_the_session() -> None:
     """A DEALER reconnects unseen: the next message says where answers go."""
     fleet = Fleet()

@@ -1,5 +1,7 @@
 """Rounds as lists of events: deadlines, refusals, skipped rounds, sampling, agent state, the record."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,15 @@ def test_updates_fold_in_agent_order_whatever_the_order_of_arrival() -> None:
     assert hashes == {params_sha256(fold.result())}
     with pytest.raises(OutOfOrder):
         fold.add(1, deltas[1], 10)
+
+
+@pytest.mark.parametrize("values", [(math.inf, -math.inf, 0.0), (1.7e308, 1.7e308, 1.7e308)])
+def test_metrics_that_have_no_mean_do_not_end_the_server(values: tuple[float, ...]) -> None:
+    """Agents may report whatever a float can be."""
+    fleet = Fleet()
+    for agent, value in zip(fleet.started(0, 1, 2), values, strict=True):
+        agent.update(metrics={"loss": value})
+    assert not math.isfinite(fleet.saved[-1].metrics["loss"])
 
 
 def test_theta_is_sent_only_after_the_round_before_is_committed() -> None:
