@@ -176,9 +176,9 @@ class _Bench:
         before, episodes = self.task.sample.trajectories, self.config.eval_episodes
         returns, reached = [], []
         for first in range(0, episodes, SCORE_BATCH):
-            (batch,) = self.task.sample(params, [(min(SCORE_BATCH, episodes - first), rng)])
-            returns.append(episode_return(batch.rewards))
-            reached.append(self.task.environment.success(batch.states))
+            states, rewards = self.task.sample.outcomes(params, min(SCORE_BATCH, episodes - first), rng)
+            returns.append(episode_return(rewards))
+            reached.append(self.task.environment.success(states))
         self.spent_to_score += self.task.sample.trajectories - before
         known = [part for part in reached if part is not None]
         success = float(np.concatenate(known).mean()) if known else None

@@ -91,6 +91,28 @@ class Sampler:
         whole = Trajectories(states, trace.actions, rewards, trace)
         return whole if m == width else whole.part(slice(0, m))
 
+    def outcomes(self, params: F8, m: int, rng: Generator) -> tuple[States, F8]:
+        """Samples as `pool` does, bit for bit, but keeps only what a score needs: no gradient can follow.
+
+        The policy's record of one step is written over at each. Of 512 few-shot episodes that leaves
+        0.9 MB instead of 4.7 MB, of which the C library would keep 4 MB in each agent after round 0.
+
+        Returns:
+            States ``[H+1, m, *observation_shape]`` and rewards gamma^t r ``[H+1, m]``.
+        """
+        states, uniforms = self._draw([(m, rng)], max(m, 2))
+        actions = np.empty(uniforms.shape, dtype=np.int64)
+        here = np.empty_like(states[:1])
+        trace = self.policy.begin(params, here)
+        for h, column in enumerate(uniforms[:, :, None]):
+            here[0] = states[h]
+            actions[h] = self.policy.act(trace, 0, column)
+            if h + 1 < len(states):
+                self.environment.step(states[h], actions[h], states[h + 1])
+        self.trajectories += m
+        rewards = self.environment.rewards(states, actions) * self._discounts
+        return states[:, :m], rewards[:, :m]
+
     def _draw(self, batches: Batches, width: int) -> tuple[States, F8]:
         """Start states in row 0 of ``[H+1, width, *s]``, and uniforms ``[H+1, width]``."""
         environment = self.environment

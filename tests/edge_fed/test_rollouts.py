@@ -49,6 +49,22 @@ def test_pool_holds_the_batches_side_by_side():
     assert (np.concatenate([part.rewards for part in parts], axis=1) == pool.rewards).all()
 
 
+@pytest.mark.parametrize("family", checks.FAMILIES)
+@pytest.mark.parametrize("m", [1, 2, 7, 300])
+def test_outcomes_are_those_of_a_rollout_that_keeps_everything(family, m):
+    """Writing over the policy's record changes no bit, no draw and no count."""
+    task, params = checks.task_and_params(checks.FAMILIES[family])
+    rng, again = (stream(0, 3, 1, 0, Purpose.EVALUATE) for _ in range(2))
+    states, rewards = task.sample.outcomes(params, m, rng)
+    assert task.sample.trajectories == m
+    pool = task.sample.pool(params, [(m, again)])
+    assert (states == pool.states).all()
+    assert states.shape == pool.states.shape
+    assert (rewards == pool.rewards).all()
+    assert rewards.shape == pool.rewards.shape
+    assert rng.random() == again.random()
+
+
 def test_earlier_batches_survive_later_rollouts():
     """Arrays belong to the caller: the curvature batch is intact after the outer rollout."""
     task, params = checks.task_and_params(checks.NAVIGATION)
