@@ -36,7 +36,7 @@ $(VENV)/.dev-torch: pyproject.toml constraints/ci.txt | $(VENV)/.dev
 	@touch $@
 
 demo: $(VENV)/.demo
-	@$(PY) -m scenarios run few-shot --runtime processes --run-dir runs/demo --overwrite --picture runs/few-shot.png
+	@$(PY) -m scenarios run few-shot --runtime processes --run-dir runs/demo --overwrite --set federation.evaluate_every=15 --picture runs/few-shot.png
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff format --check .

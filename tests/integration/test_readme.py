@@ -1,0 +1,86 @@
+"""The README is true: every command block runs as it stands (the two make blocks are run by .ci/run)."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+README = Path(__file__).parents[2] / "README.md"
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README.read_text(encoding="utf8"), re.MULTILINE | re.DOTALL)
+COMMANDS = [
+    line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines() if not line.startswith("make")
+]
+TERMINALS = [line for line in COMMANDS if re.match(r"python -m (server|agent)\b", line)]
+SCENARIOS = [line for line in COMMANDS if line.startswith("python -m scenarios")]
+
+pytestmark = pytest.mark.processes
+
+
+def argv(line: str) -> list[str]:
+    """The command, with this Python."""
+    program, *arguments = shlex.split(line)
+    assert program == "python"
+    return [sys.executable, *arguments]
+
+
+def test_every_command_is_of_a_kind_that_is_run_here():
+    """No block escapes: terminals and scenarios are all that the README types besides make."""
+    assert len(TERMINALS) == 3
+    assert sorted(TERMINALS + SCENARIOS) == sorted(COMMANDS)
+    assert [text for kind, text in BLOCKS if kind == "sh" and "make" in text] == [
+        "make demo\n",
+        "make test\n",
+    ]
+
+
+def test_the_terminals(tmp_path):
+    """The server and nine agents as typed; the agents come first, the saved policy loads."""
+    server, agent, onboarder = TERMINALS
+    lines = [agent.replace("--goal 0", f"--goal {goal}") for goal in range(6)]
+    lines += [onboarder, agent.replace("--goal 0", "--goal 6"), agent.replace("--goal 0", "--goal 8"), server]
+    programs = [
+        subprocess.Popen(argv(line), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in lines
+    ]
+    try:
+        said = [program.communicate(timeout=90) for program in programs]
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    assert [program.returncode for program in programs] == [0] * 10, said
+    assert "goal 7" in said[6][0]
+    with np.load(tmp_path / "policy-7.npz") as saved:
+        assert saved["params"].shape == saved["initial"].shape == (360,)
+    (folder,) = (tmp_path / "runs").iterdir()
+    with np.load(folder / "checkpoints" / "round-000150.npz") as checkpoint:
+        assert np.isfinite(checkpoint["params"]).all()
+
+
+def test_the_scenario_commands(tmp_path):
+    """In order, in one folder, each ends with 0; --json prints one object."""
+    for line in SCENARIOS:
+        done = subprocess.run(argv(line), cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stderr)
+        if "--json" in line:
+            assert json.loads(done.stdout)["success"]
+
+
+@pytest.mark.parametrize("runtime", ["inproc", "processes"])
+def test_the_commented_scenario(runtime, tmp_path):
+    """The example is right, runs, meets what it expects, and gives the plain loop's bits."""
+    (example,) = (text for kind, text in BLOCKS if kind == "toml")
+    (tmp_path / "my-fleet.toml").write_text(example)
+    found = []
+    for name in ("plain", runtime):
+        line = f"python -m scenarios run my-fleet.toml --json --runtime {name}"
+        done = subprocess.run(argv(line), cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+    assert found[0]["params_sha256"] == found[1]["params_sha256"]
+    assert found[0]["metrics"] == found[1]["metrics"]
