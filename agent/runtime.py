@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-import structlog
 
 from agent import events as e
 from agent.carriage import Carriage
@@ -26,6 +25,7 @@ from agent.state_machine import Machine
 from agent.worker import Performer, Worker
 from edge_fed.config import Overrides
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.log import Logger
 from edge_fed.program.supervision import NoSupervisor, Supervisor
 from edge_fed.seeding import Purpose, stream
 from protocol.errors import AddressError, LocalProtocolError
@@ -73,7 +73,7 @@ class AgentProgram:
         goal: int,
         address: str,
         *,
-        logger: structlog.typing.FilteringBoundLogger,
+        logger: Logger,
         state_folder: Path,
         context: Context | None = None,
         supervisor: Supervisor | None = None,

@@ -7,10 +7,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import structlog
-
 from agent.runtime import AgentProgram
 from edge_fed.program.exit_codes import ProgramError
+from edge_fed.program.log import Logger
 from edge_fed.program.run_folder import RunFolder
 from protocol.transport.context import Context
 from scenarios.actions import SERVER, Kill, Pause, Resume, Start, Tell
@@ -41,7 +40,7 @@ class Tasks:
         scenario: Scenario,
         folder: RunFolder,
         happenings: Happenings,
-        logger: structlog.typing.FilteringBoundLogger,
+        logger: Logger,
     ) -> None:
         self._folder = folder
         self._happenings = happenings

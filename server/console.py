@@ -4,11 +4,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
-import structlog
-
+from edge_fed.program.log import Logger
 from server.events import Wait
-
-Logger = structlog.typing.FilteringBoundLogger
 
 
 class Console(Protocol):

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-import structlog
 
 from edge_fed.config import RunConfig
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.log import Logger
 from edge_fed.program.run_folder import RunFolder
 from edge_fed.program.supervision import NoSupervisor, Supervisor
 from protocol import codec
@@ -71,7 +71,7 @@ class ServerProgram:
         folder: RunFolder,
         address: str,
         *,
-        logger: structlog.typing.FilteringBoundLogger,
+        logger: Logger,
         context: Context | None = None,
         supervisor: Supervisor | None = None,
         holds: frozenset[int] = frozenset(),

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from edge_fed.program.launch import PACKAGES
 
 PREPARE = (
@@ -30,3 +32,13 @@ def test_a_foreign_package_of_our_name_is_named_in_one_line(tmp_path):
     assert "server.py" in done.stderr
     assert "Traceback" not in done.stderr
     assert set(PACKAGES) == {"edge_fed", "protocol", "server", "agent", "scenarios"}
+
+
+@pytest.mark.parametrize("program", ["agent.__main__", "server.command_line"])
+def test_a_program_loads_nothing_that_only_a_terminal_needs(program):
+    """Neither rich, which structlog would load, nor the heavy extras; rich can still be imported after it."""
+    loaded = "print(*{name.partition('.')[0] for name in sys.modules})"
+    code = f"import sys, {program}, agent.learner; {loaded}; import rich.progress, structlog.dev"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert "structlog" in done.stdout.split()
+    assert {"rich", "matplotlib", "scipy", "torch"}.isdisjoint(done.stdout.split())
