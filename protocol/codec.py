@@ -87,15 +87,18 @@ def decode(frames: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> Envelop
     """
     if not 2 <= len(frames) <= limits.max_frames:
         raise RemoteProtocolError("malformed", f"{len(frames)} frames, 2 to {limits.max_frames} are allowed")
-    minor = _check_preamble(bytes(memoryview(frames[0])[: PREAMBLE_BYTES + 1]))
+    minor = (
+        MINOR if frames[0] == OURS else _check_preamble(bytes(memoryview(frames[0])[: PREAMBLE_BYTES + 1]))
+    )
     plain = header_frame.unpack(bytes(memoryview(frames[1])[: MAX_HEADER_BYTES + 1]))
     try:
         header = _convert(plain, Header)
         message = _message(plain.get("message"))
-        entries = msgspec.convert(plain.get("tensors"), Tensors)
+        entries = _convert(plain, Tensors).tensors
     except header_frame.FAILURES as error:
         raise RemoteProtocolError("malformed", f"header: {error}") from error
-    tensors = join(entries, frames[2:], TENSORS.get(type(message), ()), limits)
+    names = TENSORS.get(type(message), ())
+    tensors = join(entries, frames[2:], names, limits) if names or entries or len(frames) > 2 else {}
     return Envelope(header, message, tensors, minor)
 
 

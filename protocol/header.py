@@ -56,7 +56,7 @@ def unpack(frame: bytes) -> dict[str, Any]:
             "malformed", f"header of {len(frame)} bytes, {MAX_HEADER_BYTES} are allowed"
         )
     try:
-        walker = msgpack.Unpacker(max_buffer_size=MAX_HEADER_BYTES, read_size=MAX_HEADER_BYTES)
+        walker = msgpack.Unpacker(max_buffer_size=MAX_HEADER_BYTES, read_size=len(frame) or 1)
         walker.feed(frame)
         walker.skip()
         plain = msgpack.unpackb(frame, object_pairs_hook=_map)

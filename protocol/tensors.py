@@ -1,7 +1,7 @@
 """Named one-dimensional tensors to raw chunks and back.
 
 Header entries state name, dtype, element count and number of chunks; the chunks follow in the order of the
-entries, without gap or overlap. All sizes are checked against the entries before anything is allocated.
+entries, without gap or overlap. Sizes are checked against the entries before anything is allocated for them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from protocol.messages import Record, UInt
 
 F8 = NDArray[np.float64]
 Buffer = bytes | bytearray | memoryview
+ITEM_BYTES = 8  # of every dtype in DTYPES
 
 
 class Tensor(Record, frozen=True, kw_only=True):
@@ -35,7 +36,14 @@ class Tensor(Record, frozen=True, kw_only=True):
     chunks: UInt
 
 
-Tensors = Annotated[tuple[Tensor, ...], Meta(max_length=MAX_TENSORS)]
+class Tensors(Record, frozen=True, kw_only=True):
+    """The part of the header that lists them.
+
+    Attributes:
+        tensors: In the order of their chunks.
+    """
+
+    tensors: Annotated[tuple[Tensor, ...], Meta(max_length=MAX_TENSORS)]
 
 
 def split(
@@ -85,18 +93,21 @@ def join(
     Raises:
         RemoteProtocolError: ``malformed``: names, sizes or counts do not fit each other or the limits.
     """
-    if tuple(entry.name for entry in entries) != names:
-        found = [entry.name[:40] for entry in entries]
-        raise RemoteProtocolError("malformed", f"tensors {found} where {list(names)} belong")
-    if sum(entry.chunks for entry in entries) != len(chunks):
-        raise RemoteProtocolError("malformed", f"{len(chunks)} chunks, the header announces others")
     views = [memoryview(chunk).cast("B") for chunk in chunks]
-    _check_sizes(entries, [len(view) for view in views], limits)
+    sizes = [len(view) for view in views]
+    _check_sizes(sizes, limits)
     tensors: dict[str, F8] = {}
     at = 0
     for entry in entries:
-        tensors[entry.name] = _gather(entry, views[at : at + entry.chunks])
-        at += entry.chunks
+        end = at + entry.chunks
+        _check_entry(entry, sum(sizes[at:end]))
+        tensors[entry.name] = _gather(entry, views[at:end])
+        at = end
+    if tuple(tensors) != names or len(entries) != len(names) or at != len(chunks):
+        found = [f"{entry.name[:40]} in {entry.chunks} chunks" for entry in entries]
+        raise RemoteProtocolError(
+            "malformed", f"{len(chunks)} chunks for {found}, where {list(names)} belong"
+        )
     return tensors
 
 
@@ -112,7 +123,7 @@ def _check_array(array: F8, field: str) -> str:
     return str(array.dtype.str)
 
 
-def _check_sizes(entries: tuple[Tensor, ...], sizes: list[int], limits: Limits) -> None:
+def _check_sizes(sizes: list[int], limits: Limits) -> None:
     if sum(sizes) > limits.max_tensor_bytes:
         raise RemoteProtocolError(
             "malformed", f"tensors of {sum(sizes)} bytes, the limit is {limits.max_tensor_bytes}"
@@ -122,16 +133,16 @@ def _check_sizes(entries: tuple[Tensor, ...], sizes: list[int], limits: Limits) 
             "malformed",
             f"chunks of {min(sizes)} to {max(sizes)} bytes, 1 to {limits.chunk_bytes} are allowed",
         )
-    at = 0
-    for entry in entries:
-        if entry.dtype not in DTYPES:
-            raise RemoteProtocolError("malformed", f"dtype {entry.dtype[:40]!r} of tensor {entry.name}")
-        held = sum(sizes[at : at + entry.chunks])
-        if held != entry.count * np.dtype(entry.dtype).itemsize:
-            raise RemoteProtocolError(
-                "malformed", f"tensor {entry.name}: {entry.count} elements announced, {held} bytes came"
-            )
-        at += entry.chunks
+
+
+def _check_entry(entry: Tensor, held: int) -> None:
+    """``held``: bytes of the chunks that the entry announces, as far as they came."""
+    if entry.dtype not in DTYPES:
+        raise RemoteProtocolError("malformed", f"dtype {entry.dtype[:40]!r} of tensor {entry.name}")
+    if held != entry.count * ITEM_BYTES:
+        raise RemoteProtocolError(
+            "malformed", f"tensor {entry.name}: {entry.count} elements announced, {held} bytes came"
+        )
 
 
 def _gather(entry: Tensor, views: list[memoryview]) -> F8:
