@@ -276,6 +276,19 @@ def test_torn_messages_are_refused(cut):
     assert fault(cut(encode(m.Header(), UPDATE, {"delta": VECTOR}))) == "malformed"
 
 
+def test_a_tensor_twice_is_refused():
+    """Even if its chunks are there twice, too."""
+    frames = with_header(lambda plain: plain.update(tensors=plain["tensors"] * 2))
+    assert fault([*frames, frames[-1]]) == "malformed"
+
+
+def test_messages_without_tensors_carry_none():
+    """No chunk that nothing announces, and no entry for a tensor that the type does not have."""
+    assert fault([*encode(m.Header(), m.Ping()), b"12345678"]) == "malformed"
+    empty = [{"name": "delta", "dtype": "<f8", "count": 0, "chunks": 0}]
+    assert fault(with_header(lambda plain: plain.update(tensors=empty), m.Ping)) == "malformed"
+
+
 def test_empty_chunks_are_refused():
     """They would be a flood that no size limit sees."""
     frames = with_header(lambda plain: plain["tensors"][0].update(chunks=2))
