@@ -1,20 +1,11 @@
-"""Log set-up shared by the programs: structlog on stderr, one readable line or one JSON object per event.
-
-For tracebacks that nobody here prints, structlog imports all of rich where it is installed: 30 ms of CPU
-and 3.5 MiB in every server and agent, of which only a server's bar on a terminal needs it. So rich is out
-of sight while structlog is imported, and other files of the programs take `Logger` from here.
-"""
+"""Log set-up shared by the programs: structlog on stderr, one readable line or one JSON object per event."""
 
 import logging
 import sys
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # "cannot be imported", Python reference 5.3.1
-import structlog  # noqa: E402  (that was the point)
-
-if sys.modules["rich"] is None:
-    del sys.modules["rich"]
+import structlog
 
 Logger = structlog.typing.FilteringBoundLogger
 Format = Literal["text", "json"]
