@@ -1,8 +1,9 @@
 """``python -m agent --goal K``: one agent of a fleet."""
 
-from edge_fed.program.launch import prepare
+from edge_fed.program.launch import import_lightly, prepare
 
 prepare()
+import_lightly()
 
 import argparse  # noqa: E402 (after the threads are pinned)
 import asyncio  # noqa: E402

@@ -37,8 +37,16 @@ def refuse_foreign_packages() -> None:
             raise SystemExit(2)
 
 
+def prepare() -> None:
+    """Both of the above, for ``__main__`` files."""
+    pin_threads()
+    refuse_foreign_packages()
+
+
 def import_lightly() -> None:
-    """Imports libraries without what they would load and nobody here uses: 35 ms and 4.5 MiB per process.
+    """Imports libraries without what they would load and no program uses; for server and agents.
+
+    It spares each of them 35 ms of CPU and 4.5 MiB.
 
     A module that is None in ``sys.modules`` cannot be imported (Python reference 5.3.1), and both libraries
     run without the optional one. Afterwards that can be imported as ever: a bar on a terminal needs rich.
@@ -48,10 +56,3 @@ def import_lightly() -> None:
         importlib.import_module(library)
         if hidden:
             del sys.modules[unused]
-
-
-def prepare() -> None:
-    """All of the above, for ``__main__`` files."""
-    pin_threads()
-    refuse_foreign_packages()
-    import_lightly()
