@@ -64,17 +64,25 @@ class Course:
         """Waits for the agents the run starts with; after a restart, for those that were there."""
         federation = self.room.config.federation
         self.phase = "joining"
-        until, ends = now + federation.join_deadline_s, TOO_FEW
+        what, until, ends = f"{self._need()} training agents", now + federation.join_deadline_s, TOO_FEW
         if self._returning:
-            until, ends = now + federation.round_deadline_s, "the run goes on with those who are here"
-        what = f"{self._need()} training agents"
+            what, until = "training agents to come back", now + federation.round_deadline_s
+            ends = "the run goes on with those who are here"
         self.room.watch.begin(what, self._absent, until, ends, now, after_s=0.5)
         self.arrived(now)
+
+    def _await_anybody(self, now: float) -> None:
+        """Nobody is left to go on with: the run waits for the first who comes."""
+        self.phase, self._joined = "joining", True
+        until = now + self.room.config.federation.join_deadline_s
+        self.room.watch.begin("any training agent", self._absent, until, TOO_FEW, now, after_s=0.5)
 
     def _expected(self) -> tuple[int, ...]:
         return self._returning or tuple(self.room.admission.planned)
 
     def _need(self) -> int:
+        if self._returning:
+            return 1  # the run had its quorum when it began
         quorum = self.room.config.federation.quorum or len(self.room.admission.planned)
         return min(quorum, len(self._expected()))
 
@@ -153,9 +161,16 @@ class Course:
         self._resume, self._returning = None, ()
         self.phase = "running"
         if not self.training.open(round_, now):
-            self.phase = "joining"
-            until = now + self.room.config.federation.join_deadline_s
-            self.room.watch.begin("any training agent", self._absent, until, TOO_FEW, now, after_s=0.5)
+            self._await_anybody(now)
+
+    def never_back(self, agent: int, now: float) -> None:
+        """An agent has left, or is known to be dead: after a restart, nobody waits for its return."""
+        if self.phase != "joining" or agent not in self._returning:
+            return
+        self._returning = tuple(other for other in self._returning if other != agent)
+        if not self._returning:
+            self._await_anybody(now)
+        self.arrived(now)
 
     def excuse(self, agent: int, reason: str, now: float) -> None:
         """A training agent cannot answer: nobody waits for it any longer."""

@@ -153,6 +153,8 @@ class Machine:
         onboarders = [member for member in self.members.onboarders() if member.agent == event.agent]
         for member in [holder] if holder else onboarders:
             self._depart(member, "lost", now)
+        if holder is None:
+            self.course.never_back(event.agent, now)
 
     def _arm(self, event: e.Arm, _now: float) -> None:
         self.room.armed.add((event.point, event.round))
@@ -269,6 +271,8 @@ class Machine:
         self.members.remove(member)
         self.course.hosting.onboarding.drop(member)
         self._gone(member, why, now, reason)
+        if member.role == "train":
+            self.course.never_back(member.agent, now)
         self.course.settle(now)
 
     def _gone(self, member: Member, why: str, now: float, reason: str = "") -> None:

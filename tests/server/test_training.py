@@ -363,6 +363,65 @@ def test_who_is_not_back_after_a_restart_is_excused_after_the_round_deadline() -
     assert again.saved[-1].record.missing == {2: "not back after the restart of the server"}
 
 
+def test_who_is_not_back_does_not_end_a_run_that_had_its_quorum() -> None:
+    """The quorum counts at the start; later a round's own minimum decides."""
+    whole = Fleet(config(rounds=3))
+    for agent in whole.started(0, 1, 2):
+        agent.update()
+    again = resumed(whole)
+    back = again.join(0, 1)
+    again.live(60, *back)
+    for agent in back:
+        agent.update()
+    assert again.saved[-1].record.missing == {2: "not back after the restart of the server"}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_nobody_waits_for_the_return_of_an_agent_that_is_dead(first: bool) -> None:
+    """The supervisor's word may come before or after the others are back."""
+    whole = Fleet(config(rounds=3))
+    for agent in whole.started(0, 1, 2):
+        agent.update()
+    again = resumed(whole)
+    back = [] if first else again.join(0, 1)
+    again.event(e.DeclaredLost(2))
+    back = back or again.join(0, 1)
+    for agent in back:
+        agent.update()
+    assert again.saved[-1].record.missing == {2: "not back after the restart of the server"}
+
+
+def test_a_restarted_server_does_not_wait_for_an_agent_that_leaves() -> None:
+    """BYE while the others are still on their way back."""
+    whole = Fleet(config(rounds=3))
+    for agent in whole.started(0, 1, 2):
+        agent.update()
+    again = resumed(whole)
+    (leaver,) = again.join(2)
+    leaver.send(m.Bye())
+    for agent in again.join(0, 1):
+        agent.update()
+    assert set(again.saved[-1].record.missing) == {2}
+
+
+def test_a_restarted_server_whose_agents_are_all_dead_goes_on_with_the_first_that_comes() -> None:
+    """Any training agent will do, within the deadline of joining."""
+    whole = Fleet(config(rounds=3))
+    for agent in whole.started(0, 1, 2):
+        agent.update()
+    again = resumed(whole)
+    for dead in (0, 1, 2):
+        again.event(e.DeclaredLost(dead))
+    again.wait(1.0)
+    assert again.of(e.Wait)[-1].what == "any training agent"
+    again.wait(100.0)
+    (heir,) = again.join(1)
+    heir.update()
+    assert [saved.record.outcome for saved in again.saved] == ["skipped"]
+    heir.update()
+    assert again.saved[-1].record.outcome == "folded"
+
+
 def test_the_answers_of_committed_rounds_survive_a_restart() -> None:
     """The checkpoint keeps each agent's newest update."""
     book = Book(
