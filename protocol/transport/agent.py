@@ -13,7 +13,7 @@ from protocol.transport.context import Context
 from protocol.transport.pump import Pump, configure
 
 RECONNECT_MS = 20  # doubles: an agent that is up a moment before its server should not wait for it
-RECONNECT_MAX_MS = 100  # as often as libzmq by default: a launch of server and agents waits for the slowest retry
+RECONNECT_MAX_MS = 100  # as often as libzmq by default; a launch waits for the slowest retry
 CONNECT_MS = 5_000  # a host that swallows packets is tried again before the kernel's two minutes
 LINGER_MS = 500  # for the last BYE or REPORT
 
