@@ -71,6 +71,8 @@ class Training:
             if member is None or not member.present:
                 self.round.excuse(agent, ABSENT)
             elif agent in early:
+                if member.state_lost:  # the server before has told it to start from the initial state
+                    self.round.resets.add(agent)
                 self._offer(self.round, member, *early[agent])
             else:
                 self.ask(member, now)

@@ -348,6 +348,25 @@ def test_an_update_that_outlived_the_server_is_kept_for_its_round() -> None:
     assert [c.agent for c in again.saved[-1].record.contributors] == [0, 1, 2]
 
 
+def test_an_update_that_outlived_the_server_keeps_its_state_reset_in_the_record() -> None:
+    """The agent had lost its state and computed from the initial one, as the server before had told it."""
+    whole = Fleet(config(rounds=3))
+    agents = whole.started(0, 1, 2)
+    for agent in agents:
+        agent.update()
+    theta = agents[0].last(m.Theta)
+    again = resumed(whole)
+    early = again.agent(0)
+    early.register()
+    early.ready(stateful=True, state_tag=0)
+    delta = np.full(again.machine.room.admission.dimension, 2.0)
+    early.update_with(delta, round=2, theta_crc32=theta.crc32)
+    for agent in again.join(1, 2):
+        agent.update(2.0)
+    assert again.saved[-1].record.state_resets == (0,)
+    assert not early.last(m.Theta).state_reset, "the state after round 2 counts"
+
+
 def test_who_is_not_back_after_a_restart_is_excused_after_the_round_deadline() -> None:
     """The open round goes on with those who are here."""
     whole = Fleet(config(rounds=3, quorum=2))
