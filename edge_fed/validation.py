@@ -22,11 +22,13 @@ LINK_BOUNDS: dict[str, tuple[float, float]] = {
     "latency_s": (0.0, 60.0),
     "jitter_s": (0.0, 60.0),
     "bandwidth_bps": (1.0, 1e12),
-    "loss": (0.0, 0.99),
+    "loss": (0.0, 0.9),
 }
-"""Keys of an emulated link (fields of ``protocol.link.LinkProfile``; a test keeps them equal) and bounds."""
+"""Keys of an emulated link (fields of ``protocol.link.LinkProfile``; tests keep
+the names equal and the bounds within what a link accepts)."""
 
 MAX_AGENTS = 10_000
+MAX_NAME_BYTES = 200  # the name is a part of the run folder's name
 BATCHES = ("inner_batch", "hessian_batch", "outer_batch")
 
 
@@ -40,7 +42,7 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
     Returns:
         Faults with dotted paths; empty if the run can start.
     """
-    faults = [*_numbers(config), *_names(config)]
+    faults = [*_numbers(config), *_run_name(config.name), *_names(config)]
     family = _family(config, faults)
     planned = _planned(config, family, faults)
     if family is not None and config.policy.name in POLICIES:
@@ -105,6 +107,16 @@ def _finite(value: Any, path: str) -> Iterator[Fault]:
         yield Fault(path, "is too large, expected a number of 64 bits")
 
 
+def _run_name(name: str) -> Iterator[Fault]:
+    """A name that cannot be the last part of a folder's name, or that no terminal shows."""
+    if not name:
+        yield Fault("name", "is empty", 'leave it out, or write e.g. name = "my-fleet"')
+    elif "/" in name or not name.isprintable():
+        yield Fault("name", f"is {name!r}, but a folder is named after it", "leave / and control signs out")
+    elif len(name.encode()) > MAX_NAME_BYTES:
+        yield Fault("name", f"has {len(name.encode())} bytes, at most {MAX_NAME_BYTES} fit a folder's name")
+
+
 def _names(config: RunConfig) -> Iterator[Fault]:
     tables: tuple[tuple[str, str, str, Collection[str]], ...] = (
         ("environment.family", "family", config.environment.family, FAMILIES),
@@ -132,6 +144,8 @@ def _planned(config: RunConfig, family: Family | None, faults: list[Fault]) -> d
     tables: dict[int, int] = {}
     for index, table in enumerate(config.agents):
         path = f"agents.{index}.goals"
+        if table.goals == ():
+            faults.append(Fault(path, "is empty", 'write e.g. goals = "0-5", or leave the table out'))
         for goal in goals_of(table.goals, path, family, faults):
             if goal in tables:
                 faults.append(

@@ -1,6 +1,7 @@
 """Flags, errors and exit codes of ``python -m scenarios``. Imported after the threads are pinned."""
 
 import argparse
+import errno
 import importlib
 import json
 import signal
@@ -23,6 +24,7 @@ from scenarios.script import library, load_scenario, runtime_faults
 from scenarios.timeline import Scenario
 
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
 COMMANDS = ("list", "check", "run", "verify", "bench")
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
@@ -200,12 +202,22 @@ def _guarded(options: argparse.Namespace) -> Outcome:
         return Outcome(scenario=scenario, runtime=runtime, failure=error.failure)
     except KeyboardInterrupt:
         return Outcome(scenario=scenario, runtime=runtime, failure=Signalled(signal.SIGINT).failure)
-    except Exception as error:  # a bug: its trace, and still the one object
-        traceback.print_exc()
-        failure = Failure(
-            1, "internal", f"{type(error).__name__}: {error}", "this is a bug; please report it"
-        )
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            return _bug(error, scenario, runtime)
+        where = f" {error.filename}" if error.filename else ""
+        message = f"the run folder{where} cannot be written: {error.strerror}"
+        failure = Failure(int(ExitCode.FAILED), "failed", message, "make room, or choose another --run-dir")
         return Outcome(scenario=scenario, runtime=runtime, failure=failure)
+    except Exception as error:
+        return _bug(error, scenario, runtime)
+
+
+def _bug(error: Exception, scenario: Scenario | None, runtime: str) -> Outcome:
+    """Its trace, and still the one object."""
+    traceback.print_exc()
+    failure = Failure(1, "internal", f"{type(error).__name__}: {error}", "this is a bug; please report it")
+    return Outcome(scenario=scenario, runtime=runtime, failure=failure)
 
 
 def failure_of(error: Exception) -> Failure:

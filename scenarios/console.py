@@ -1,10 +1,14 @@
 """Where every command starts: ``edge-fed`` and ``python -m scenarios``. Imports nothing heavy itself."""
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from edge_fed.program.launch import prepare
+
+INTERRUPTED = 130  # `ExitCode.INTERRUPTED`; its module may not have loaded yet
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "edge-fed") -> int:
@@ -15,14 +19,36 @@ def main(arguments: Sequence[str] | None = None, program: str = "edge-fed") -> i
         program: How the person called it, for ``--help``.
     """
     prepare()  # threads are pinned before NumPy is loaded
+    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = _dispatch(given, program)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # e.g. `| head`: nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _to_nowhere(sys.stdout)
         return 1
+    except KeyboardInterrupt:  # e.g. while modules load, or in `verify`
+        print("error: stopped by SIGINT", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"error: the result cannot be written: {error.strerror}\nnext: make room", file=sys.stderr)
+        _to_nowhere(sys.stdout)
+        return 1
+
+
+def _open_closed_streams() -> None:
+    """``>&-`` leaves None where every print expects a stream."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf8"))  # noqa: SIM115  open until the end
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    """What is still buffered must not raise again when the interpreter closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _dispatch(given: list[str], program: str) -> int:

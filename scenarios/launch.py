@@ -1,8 +1,11 @@
 """Starts one of the three runtimes with what the command line says."""
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
+
+import msgspec
 
 from edge_fed.errors import ConfigError
 from edge_fed.program import log
@@ -10,7 +13,7 @@ from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.run_folder import RunFolder
 from scenarios.actions import Runtime
 from scenarios.cast import make_folder
-from scenarios.outcome import Outcome
+from scenarios.outcome import Failure, Outcome
 from scenarios.progress import open_progress
 from scenarios.script import runtime_faults
 from scenarios.timeline import Scenario
@@ -39,14 +42,14 @@ def launch(scenario: Scenario, runtime: Runtime, options: argparse.Namespace) ->
     if options.picture:
         from scenarios.picture import require_plot
 
-        require_plot()
+        require_plot(options.picture)
     folder = None
     if runtime != "plain" or options.run_dir:
         folder = make_folder(scenario, options.run_dir, overwrite=options.overwrite)
     with open_progress(scenario.algorithm.rounds, options.log_format, sys.stderr) as watch:
         outcome = _play(scenario, runtime, folder, watch, options)
     if options.picture and outcome.evaluations:
-        _draw(outcome, options.picture)
+        return _draw(outcome, options.picture)
     return outcome
 
 
@@ -72,15 +75,27 @@ def _play(
         )
     from scenarios.inproc import Tasks
 
-    with (folder.logs / "inproc.log").open("a", buffering=1, encoding="utf8") as file:
+    file = (folder.logs / "inproc.log").open("a", buffering=1, encoding="utf8")
+    try:
         logger = log.configure(options.log_format, "info", file)
         return run_networked(
             scenario, runtime, folder, lambda happenings: Tasks(scenario, folder, happenings, logger), watch
         )
+    finally:
+        with contextlib.suppress(OSError):  # a full disk: the outcome says so, and is not lost to this line
+            file.close()
 
 
-def _draw(outcome: Outcome, path: Path) -> None:
+def _draw(outcome: Outcome, path: Path) -> Outcome:
+    """Draws the picture; if that fails, the run's result is still there to be shown."""
     from scenarios.picture import draw
 
-    draw(outcome, path)
+    try:
+        draw(outcome, path)
+    except ProgramError as error:
+        failure = outcome.failure or Failure(
+            int(error.code), error.code.name.lower(), error.message, error.hint
+        )
+        return msgspec.structs.replace(outcome, failure=failure)
     print(f"picture: {path}", file=sys.stderr)
+    return outcome

@@ -18,20 +18,25 @@ STYLES: dict[str, dict[str, Any]] = {
 SIZE_INCHES = (12.0, 3.8)
 
 
-def require_plot() -> None:
+def require_plot(path: Path) -> None:
     """Says before a run that the picture after it could not be drawn.
 
     Raises:
-        ProgramError: matplotlib is not installed.
+        ProgramError: matplotlib is not installed, or ``path`` names no picture.
     """
     try:
         import matplotlib  # noqa: F401  only who asks for a picture pays for it
+        from matplotlib.figure import Figure
     except ImportError:
         raise ProgramError(
             ExitCode.USAGE,
             "--picture needs matplotlib, which is not installed",
             "pip install 'edge-fed[plot]', or leave --picture out",
         ) from None
+    known = Figure().canvas.get_supported_filetypes()
+    if path.is_dir() or path.suffix.removeprefix(".").lower() not in known:
+        what = "a folder" if path.is_dir() else "no picture by its ending"
+        raise ProgramError(ExitCode.USAGE, f"--picture {path} is {what}", "name a .png file")
 
 
 def draw(outcome: Outcome, path: Path) -> None:
@@ -44,7 +49,7 @@ def draw(outcome: Outcome, path: Path) -> None:
     Raises:
         ProgramError: It cannot be drawn or written.
     """
-    require_plot()
+    require_plot(path)
     from matplotlib.figure import Figure
 
     rows = outcome.onboarding

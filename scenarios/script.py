@@ -148,7 +148,7 @@ def _who_faults(scenario: Scenario, action: Action, kind: ActionKind, path: str)
     planned = overrides_by_goal(scenario)
     strangers = [goal for goal in goals if goal not in planned]
     if strangers:
-        known = ", ".join(map(str, planned))
+        known = ", ".join(map(str, planned)) or "nobody"
         yield Fault(path, f"agent {strangers[0]} is in no [[agents]] table", f"planned: {known}")
 
 

@@ -70,10 +70,22 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
         done += 1
         if progress:
             progress(done, len(records))
+    missing = _lost_rounds(folder, records)
+    if missing:
+        return Verification(outcome="different", rounds=done, round=done + 1, differences=(missing,))
     wrong = next(_wrong_checkpoints(folder, records), None)
     if wrong:
         return Verification(outcome="different", rounds=done, round=wrong[0], differences=(wrong[1],))
     return Verification(outcome="equal", rounds=done)
+
+
+def _lost_rounds(folder: RunFolder, records: list[RoundRecord]) -> str:
+    """Checkpoints are committed before their line is written, but only the newest line can be missing."""
+    recorded = max((record.round for record in records), default=0)
+    committed = max(folder.committed_rounds(), default=0)
+    if committed <= recorded + 1:
+        return ""
+    return f"round {committed} has a checkpoint, but metrics.jsonl ends with round {recorded}"
 
 
 def _foreign(records: list[RoundRecord]) -> Iterator[str]:

@@ -130,7 +130,7 @@ def assign(tree: Tree, kind: type[msgspec.Struct], setting: str, faults: list[Fa
     """
     path, equals, text = setting.partition("=")
     path = path.strip()
-    if not equals or not path:
+    if not equals or not all(path.split(".")):
         faults.append(Fault("--set", f"{setting!r} is no override", "write --set algorithm.rounds=20"))
         return None
     *parents, last = path.split(".")
@@ -153,7 +153,7 @@ def _enter(place: Any, known: Any, part: str, path: str, faults: list[Fault]) ->
         return (place[int(part)], _item(known)) if _index(place, part, path, faults) else (None, None)
     fields = _fields(known)
     if fields and part not in fields:
-        faults.append(Fault(path, "unknown key", f"{nearest(part, fields)} (given by --set)"))
+        faults.append(Fault(path, "unknown key", f"{nearest(part, fields)}; given by --set"))
         return None, None
     field = fields.get(part)
     if part not in place:
@@ -180,7 +180,7 @@ def _index(place: list[Any], part: str, path: str, faults: list[Fault]) -> bool:
     if part.isdecimal() and int(part) < len(place):
         return True
     valid = f"0 to {len(place) - 1}" if place else "none: the list is empty"
-    faults.append(Fault(path, f"{part!r} is no index of this list", f"valid: {valid} (given by --set)"))
+    faults.append(Fault(path, f"{part!r} is no index of this list", f"valid: {valid}; given by --set"))
     return False
 
 

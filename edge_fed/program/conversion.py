@@ -97,7 +97,8 @@ def show(value: object) -> str:
 
 def _hint(value: Any, kind: Any) -> str:
     allowed = [v for v in _literals(inspect.type_info(kind)) if isinstance(v, str)]
-    return nearest(value, allowed) if isinstance(value, str) and allowed else ""
+    hint = nearest(value, allowed) if isinstance(value, str) and allowed else ""
+    return hint if hint.startswith("did you mean") else ""  # all of them stand in what was expected
 
 
 def _literals(info: inspect.Type) -> Iterator[Any]:
@@ -136,9 +137,14 @@ def _only(info: inspect.LiteralType) -> str:
 
 
 def _bounds(info: inspect.IntType | inspect.FloatType) -> str:
-    low = f" of at least {info.ge:g}" if info.ge is not None else ""
-    low = f" above {info.gt:g}" if info.gt is not None else low
-    return low + (f"{' and' if low else ' of'} at most {info.le:.15g}" if info.le is not None else "")
+    low = f" of at least {_number(info.ge)}" if info.ge is not None else ""
+    low = f" above {_number(info.gt)}" if info.gt is not None else low
+    return low + (f"{' and' if low else ' of'} at most {_number(info.le)}" if info.le is not None else "")
+
+
+def _number(bound: float) -> str:
+    """The bound to its last digit: 2**63 - 1 is no 9.2e18."""
+    return str(int(bound)) if bound == int(bound) else f"{bound:g}"
 
 
 def _join(path: str, key: str) -> str:

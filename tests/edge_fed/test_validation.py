@@ -1,5 +1,6 @@
 """Faults that need two fields or a table: each wrong file and the parts of its message."""
 
+import msgspec
 import pytest
 
 from edge_fed.config import RunConfig
@@ -43,10 +44,15 @@ WRONG = [
         "agents.1.goals",
         ["goal 2 is also in agents.0.goals"],
     ),
+    ("[[agents]]\ngoals = []", 2, "agents.0.goals", ["is empty", 'goals = "0-5"']),
+    ("name = ''", 1, "name", ["is empty"]),
+    ("name = '../other'", 1, "name", ["'../other'", "leave / "]),
+    ('name = "two\\nlines"', 1, "name", ["control signs"]),
+    (f"name = '{'x' * 201}'", 1, "name", ["201 bytes, at most 200"]),
     ("agents = []", 1, "agents", ["nobody trains", "add [[agents]]"]),
     ("[[agents]]\ngoals='0'\nargs={stepp=1}", 3, "agents.0.args", ["'stepp'", "did you mean 'step'?"]),
     ("[[agents]]\ngoals='0'\nlink={latncy_s=1}", 3, "agents.0.link.latncy_s", ["did you mean 'latency_s'?"]),
-    ("[[agents]]\ngoals='0'\nlink={loss=1.5}", 3, "agents.0.link.loss", ["1.5", "from 0 to 0.99"]),
+    ("[[agents]]\ngoals='0'\nlink={loss=1.5}", 3, "agents.0.link.loss", ["1.5", "from 0 to 0.9"]),
     ("[algorithm]\nvariant='exact'\nhessian_batch=0", 3, "algorithm.hessian_batch", ["is 0", "at least 1"]),
     ("[algorithm]\nbaseline='loo'\ninner_batch=1", 3, "algorithm.inner_batch", ["is 1", "at least 2"]),
     ("[algorithm]\nbaseline='loo'\nouter_batch=1", 3, "algorithm.outer_batch", ["is 1", "at least 2"]),
@@ -132,3 +138,10 @@ def test_the_numbers_of_a_config_that_came_over_the_wire_are_checked_too() -> No
 def test_link_keys_are_those_of_the_emulated_link() -> None:
     """The mathematics may not import the protocol, so that this test keeps the two tables equal."""
     assert set(LINK_BOUNDS) == set(LinkProfile.__struct_fields__)
+
+
+@pytest.mark.parametrize("key", sorted(LINK_BOUNDS))
+def test_what_a_configuration_may_say_of_a_link_the_link_accepts(key: str) -> None:
+    """A value that passes here and fails in the agent would leave the run waiting for that agent."""
+    for value in LINK_BOUNDS[key]:
+        msgspec.convert({key: value}, LinkProfile)

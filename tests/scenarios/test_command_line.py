@@ -1,6 +1,9 @@
 """The commands as a person types them: what they print where, and their exit codes."""
 
+import errno
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -118,6 +121,73 @@ def test_verify_says_equal_and_names_an_altered_round(
     assert main(["verify", str(tmp_path / "run"), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["outcome"], found["round"]) == ("different", 1)
+
+
+def test_verify_misses_rounds_that_have_a_checkpoint_but_no_line(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A record that lost its end is not equal; one line may be missing, a crash before it leaves that."""
+    main(["run", file, "--runtime", "inproc", "--json", "--run-dir", str(tmp_path / "run")])
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    lines = metrics.read_text().splitlines(keepends=True)
+    for kept, code in ((5, 0), (4, 1), (0, 1)):
+        metrics.write_text("".join(lines[:kept]))
+        assert main(["verify", str(tmp_path / "run")]) == code
+    assert "round 6 has a checkpoint, but metrics.jsonl ends with round 0" in capsys.readouterr().out
+
+
+def test_a_picture_that_fails_does_not_cost_the_result(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run is shown and its object is whole; the exit code says that something is missing."""
+    (tmp_path / "docs").write_text("")
+    picture = ["--picture", str(tmp_path / "docs" / "x.png")]
+    assert main(["run", file, "--runtime", "plain", "--json", *picture]) == 2
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["rounds"] == 6
+    assert "cannot write the picture" in captured.err
+
+
+def test_a_full_disk_is_no_bug(
+    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cause and next step, no trace."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/x/metrics.jsonl")
+
+    monkeypatch.setattr("scenarios.launch.make_folder", full)
+    assert main(["run", file, "--runtime", "inproc", "--json"]) == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["error"]["type"] == "failed"
+    assert "runs/x/metrics.jsonl cannot be written: No space left" in captured.err
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("command", ["list", "run {file} --runtime plain --json"])
+def test_output_that_nobody_can_take_leaves_no_trace(file: str, command: str, redirection: str) -> None:
+    """Closed streams are like /dev/null; a full disk is an error with exit code 1."""
+    if "full" in redirection and not Path("/dev/full").is_char_device():
+        pytest.skip("no /dev/full here")
+    line = f"{sys.executable} -m scenarios {command.format(file=file)} {redirection}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == (1 if "full" in redirection else 0)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_an_interrupt_while_modules_load_is_exit_code_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or in a command that handles no signals itself."""
+
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scenarios.command_line.main", interrupted)
+    assert console(["verify", "x"]) == 130
+    assert "stopped by SIGINT" in capsys.readouterr().err
 
 
 def test_check_names_the_runtimes_that_can_run_a_scenario(

@@ -70,16 +70,24 @@ def test_the_picture_is_written(tmp_path: Path, tail: str) -> None:
 
 
 def test_a_picture_that_cannot_be_written_is_a_short_message(tmp_path: Path) -> None:
-    """An ending that no format has."""
+    """A folder that is a file."""
+    (tmp_path / "docs").write_text("")
     with pytest.raises(ProgramError, match="cannot write the picture"):
-        draw(run_plain(tiny(), Silent()), tmp_path / "result.xyz")
+        draw(run_plain(tiny(), Silent()), tmp_path / "docs" / "result.png")
+
+
+@pytest.mark.parametrize(("name", "problem"), [("x.xyz", "ending"), ("x", "ending"), (".", "a folder")])
+def test_what_is_no_picture_is_refused_before_the_run(tmp_path: Path, name: str, problem: str) -> None:
+    """The library would find out after the run, or write beside the folder."""
+    with pytest.raises(ProgramError, match=problem):
+        require_plot(tmp_path / name)
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody installs all of it to run a scenario."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ProgramError) as caught:
-        require_plot()
+        require_plot(Path("x.png"))
     assert "edge-fed[plot]" in caught.value.hint
 
 

@@ -95,7 +95,7 @@ WRONG = [
     (action("kill", when="at_s = 1", args='point = "sent"'), ["args.point: needs at_round"]),
     (action("slow"), ["timeline.0.args.compute_delay_s: is missing", "seconds per local step"]),
     (action("slow", args='compute_delay_s = "x"'), ["is 'x', expected a number from 0 to 10000"]),
-    (action("link", args="loss = 2"), ["timeline.0.args.loss: is 2.0, expected a number from 0 to 0.99"]),
+    (action("link", args="loss = 2"), ["timeline.0.args.loss: is 2.0, expected a number from 0 to 0.9"]),
     (action("pause", "server"), ["a paused server opens no round", "for_s = 2"]),
     (
         action("kill") + action("kill", when="at_round = 7"),
