@@ -36,7 +36,7 @@ def configure(
         logger_factory=structlog.WriteLoggerFactory(file=out),
         cache_logger_on_first_use=False,
     )
-    logger: Logger = structlog.get_logger(**context)
+    logger: Logger = structlog.get_logger(**context).bind()  # bound now, not anew for every line
     return logger
 
 
