@@ -2,8 +2,8 @@
 
 One authority: the server holds a `RunConfig`, agents receive it in WELCOME. What an agent may change for
 itself are the fields of `Overrides`, nothing else. Symbols of the paper stand beside each field.
-Bounds that need only the field itself are given here; everything that needs two fields or a table is
-checked in `edge_fed.validation`.
+Bounds that need only the field itself are given here; everything that needs two fields or a table, such as
+the names of variants and estimators, is checked in `edge_fed.validation`.
 """
 
 from typing import Annotated, Any, Literal
@@ -16,8 +16,6 @@ CountOrNone = Annotated[int, Meta(ge=0, le=10_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=1e7)]
 Goals = str | tuple[int, ...]
 """Goals as a list ``[0, 1, 4]`` or as a string of ranges ``"0-2,4"``."""
-
-Curvature = Literal["naive", "causal"]
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -43,7 +41,7 @@ class PolicyConfig(Settings, frozen=True, kw_only=True):
 class Algorithm(Settings, frozen=True, kw_only=True):
     """Per-FedAvg-PG and its variants."""
 
-    variant: Literal["exact", "first_order", "fedavg_pg"] = "first_order"
+    variant: str = "first_order"  # edge_fed.meta.VARIANTS
     rounds: CountOrNone = 150  # K
     local_steps: Count = 5  # tau
     inner_step_size: Annotated[float, Meta(ge=0, le=1e6)] = 1.0  # alpha
@@ -51,13 +49,13 @@ class Algorithm(Settings, frozen=True, kw_only=True):
     inner_batch: Count = 10  # m_in
     hessian_batch: CountOrNone = 10  # m_h; first_order accepts and does not use it
     outer_batch: Count = 10  # m_out
-    curvature: Curvature = "naive"  # of `exact`
+    curvature: str = "naive"  # of `exact`: edge_fed.meta.CURVATURES
     guard: Annotated[float, Meta(gt=0, le=1e6)] | Literal["off"] = "off"  # kappa
-    baseline: Literal["none", "loo", "value"] = "none"  # in training
+    baseline: str = "none"  # in training: edge_fed.meta.BASELINES
     adapt_baseline: Literal["none", "loo"] = "none"  # in adaptation at evaluation and onboarding
     adapt_steps: Count = 1
     participation: Annotated[float, Meta(gt=0, le=1)] = 1.0  # r
-    aggregation: str = "uniform"
+    aggregation: str = "uniform"  # edge_fed.federated.aggregation.AGGREGATIONS
 
 
 class Federation(Settings, frozen=True, kw_only=True):
@@ -81,7 +79,7 @@ class Overrides(Settings, frozen=True, kw_only=True):
     inner_batch: Count | None = None
     hessian_batch: CountOrNone | None = None
     outer_batch: Count | None = None
-    curvature: Curvature | None = None
+    curvature: str | None = None
     compute_delay_s: Annotated[float, Meta(ge=0, le=1e4)] | None = (
         None  # slower device: added to each local step
     )

@@ -15,6 +15,7 @@ from edge_fed.envs.base import Family
 from edge_fed.errors import Fault, UnknownGoal, UnknownName, nearest
 from edge_fed.federated.aggregation import AGGREGATIONS
 from edge_fed.federated.cohort import cohort_size
+from edge_fed.meta import BASELINES, CURVATURES, VARIANTS
 from edge_fed.policies import POLICIES, make_policy
 from edge_fed.spaces import Spaces
 
@@ -118,11 +119,19 @@ def _run_name(name: str) -> Iterator[Fault]:
 
 
 def _names(config: RunConfig) -> Iterator[Fault]:
-    tables: tuple[tuple[str, str, str, Collection[str]], ...] = (
+    algorithm = config.algorithm
+    tables: list[tuple[str, str, str, Collection[str]]] = [
         ("environment.family", "family", config.environment.family, FAMILIES),
         ("policy.name", "policy", config.policy.name, POLICIES),
-        ("algorithm.aggregation", "aggregation rule", config.algorithm.aggregation, AGGREGATIONS),
-    )
+        ("algorithm.variant", "variant", algorithm.variant, VARIANTS),
+        ("algorithm.curvature", "curvature estimator", algorithm.curvature, CURVATURES),
+        ("algorithm.baseline", "baseline", algorithm.baseline, BASELINES),
+        ("algorithm.aggregation", "aggregation rule", algorithm.aggregation, AGGREGATIONS),
+    ]
+    for index, table in enumerate(config.agents):
+        if table.curvature is not None:
+            path = f"agents.{index}.curvature"
+            tables.append((path, "curvature estimator", table.curvature, CURVATURES))
     for path, what, name, known in tables:
         if name not in known:
             yield Fault(path, f"unknown {what} {name!r}", nearest(name, known))

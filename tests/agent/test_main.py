@@ -61,7 +61,6 @@ def test_json_reports_the_end_as_one_object(tmp_path: Path) -> None:
         (["--goal", "0", "--give-up-after", "-3"], "--give-up-after"),
         (["--goal", "0", "--at", "later"], "neither final, now nor a round"),
         (["--goal", "0", "--inner-batch", "0"], "inner_batch"),
-        (["--goal", "0", "--curvature", "naiv"], "naive"),
         (["--goal", "0", "--link", "latency=1"], "latency_s"),
         (["--goal", "0", "--link", "latency_s"], "key=value"),
         (["--goal", "0", "--link", "loss=2"], "link.loss"),

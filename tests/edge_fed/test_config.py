@@ -88,7 +88,7 @@ def test_a_file_with_agents_and_no_onboarding_announces_nobody() -> None:
 
 WRONG = [
     ("sede = 3", ["line 1: sede: unknown key (did you mean 'seed'?)"]),
-    ("[algorithm]\nvariant = 'exat'", ["line 2: algorithm.variant", "'exat'", "did you mean 'exact'?"]),
+    ("[federation]\ndurability = 'proces'", ["line 2: federation.durability", "did you mean 'process'?"]),
     ("\n\n[algorithm]\nrounds = -1", ["line 4: algorithm.rounds: is -1", "whole number of at least 0"]),
     ("[algorithm]\nlocal_steps = 2.5", ["algorithm.local_steps: is 2.5, expected a whole number"]),
     ("[algorithm]\nouter_step_size = 'x'", ["is 'x', expected a number of at least 0"]),
@@ -163,7 +163,7 @@ def test_set_overrides_any_key(setting: str, holds: Callable[[RunConfig], bool])
         ("rounds", ["--set: 'rounds' is no override", "write --set algorithm.rounds=20"]),
         ("algorithm..rounds=7", ["--set: 'algorithm..rounds=7' is no override"]),
         ("seed=-1", ["is -1", "at most 9223372036854775807", "given by --set"]),
-        ("algorithm.curvature=x", ['one of "causal", "naive" (given by --set)']),
+        ("federation.durability=x", ['one of "power", "process" (given by --set)']),
         ("agents.1.goals=3", ["agents.1: '1' is no index of this list", "valid: 0 to 0"]),
         ("agents.x=3", ["agents.x: 'x' is no index of this list"]),
         ("seed.x=3", ["seed: is no table or list"]),

@@ -102,6 +102,7 @@ def test_an_agent_that_does_not_fit_is_rejected(fields: dict[str, object], reaso
         (0, {"known_run": b"another-run-id-!"}, "wrong_run"),
         (0, {"overrides": {"inner_batch": -1}}, "overrides"),
         (0, {"overrides": {"no_such_key": 1}}, "overrides"),
+        (0, {"overrides": {"curvature": "naiv"}}, "overrides"),
         (0, {"overrides": {"args": {"no_such_argument": 1}}}, "overrides"),
     ],
 )
