@@ -26,6 +26,7 @@ class Member:
         incarnation: Of its process.
         session: Order and numbers of its messages.
         peer: Routing id of its newest connection.
+        left: Those of its earlier connections: what still comes over them is older.
         overrides: What it does not do exactly as the run says.
         ready: It has built environment and policy.
         lost: Why it counts as absent; empty while it is there.
@@ -45,6 +46,7 @@ class Member:
         self.incarnation = message.incarnation
         self.session = session
         self.peer = peer
+        self.left: set[bytes] = set()
         self.overrides = overrides
         self.ready = False
         self.lost = ""
@@ -147,6 +149,7 @@ class Members:
         if peer != member.peer:
             self._by_peer.pop(member.peer, None)
             self._by_peer[peer] = member
+            member.left.add(member.peer)
             member.peer = peer
         member.unreachable = False
         member.malformed = 0

@@ -53,6 +53,8 @@ class Reception:
             self._out.outside(peer, last_word)
             return
         known = self._members.by_incarnation(message.incarnation)
+        if known is not None and peer in known.left:  # READY may have overtaken it over the next connection
+            return
         if known is not None:  # its answer was lost, or it lost its connection: the same session
             known.session.receive(Header(), message, now)  # as for a new one: it stands outside sessions
             self._members.bind(known, peer)

@@ -45,6 +45,20 @@ def test_a_repeated_register_gets_the_same_session_over_the_new_connection() -> 
     assert fleet.machine.members.eligible() == (0,)
 
 
+def test_a_register_that_was_overtaken_over_a_newer_connection_changes_nothing() -> None:
+    """The server was stopped: what waits in two connections of one agent is read in turn, old after new."""
+    fleet = Fleet()
+    agent, *_ = fleet.started(0, 1, 2)
+    old = agent.peer
+    agent.reconnect()
+    agent.join()
+    welcomes = agent.count(m.Welcome)
+    fleet.event(e.Received(old, m.Header(), m.Register(agent=0, incarnation=agent.incarnation)))
+    assert agent.count(m.Welcome) == welcomes
+    agent.update()
+    assert fleet.machine.course.training.waiting() == (1, 2)
+
+
 def test_a_register_with_a_forged_session_is_read_as_one_outside_sessions() -> None:
     """It neither ends the server nor changes the numbers of the session."""
     fleet = Fleet()
