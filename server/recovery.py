@@ -53,8 +53,14 @@ def recover(folder: RunFolder, initial: F8) -> Recovered:
         initial: The run's initial parameters, in case nothing was committed.
 
     Raises:
-        ProgramError: Checkpoints exist, but none is intact.
+        ProgramError: Checkpoints exist, but none is intact; or rounds are recorded without checkpoints.
     """
+    if not folder.committed_rounds() and any(_whole_lines(folder.metrics)):
+        raise ProgramError(
+            ExitCode.USAGE,
+            f"{folder.path} has no checkpoints to go on from (a plain run keeps none)",
+            "start a new run with a server",
+        )
     damaged: list[str] = []
     sidecar, params = _newest(folder, damaged)
     ledger = Ledger(initial) if sidecar is None else Ledger(params, sidecar.round, sidecar.book)

@@ -1,5 +1,6 @@
 """Files that are whole or absent: write aside, flush as asked, rename."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -11,7 +12,12 @@ def write_atomic(path: Path, data: bytes, *, sync: bool) -> None:
         path: Final name; its folder must exist.
         data: Whole content.
         sync: Also force it to the disk (power failure); the folder entry needs `sync_folder`.
+
+    Raises:
+        OSError: It cannot be written, or ``path`` is there and is no regular file (a device, a folder).
     """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:

@@ -1,8 +1,8 @@
 """Log set-up shared by the programs: structlog on stderr, one readable line or one JSON object per event."""
 
+import contextlib
 import logging
 import sys
-from pathlib import Path
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -33,16 +33,26 @@ def configure(
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=out),
+        logger_factory=lambda *_: Writer(out),
         cache_logger_on_first_use=False,
     )
     logger: Logger = structlog.get_logger(**context).bind()  # bound now, not anew for every line
     return logger
 
 
-def to_file(path: Path, form: Format, level: str, **context: Any) -> Logger:
-    """The same, appending to a file: for programs that a runner starts."""
-    return configure(form, level, path.open("a", buffering=1, encoding="utf8"), **context)
+class Writer:
+    """Writes lines; a full disk or a closed terminal loses lines, not the program."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        """Writes one line at once."""
+        with contextlib.suppress(OSError, ValueError):  # ValueError: the stream was closed
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = exception = msg
 
 
 def _text(colors: bool) -> Any:

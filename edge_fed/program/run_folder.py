@@ -65,7 +65,7 @@ class RunFolder:
         Raises:
             ProgramError: The folder is in use, not empty, or cannot be made.
         """
-        path = path or Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{config.name}"
+        path = path or _unused(Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{config.name}")
         if overwrite and (path / "run.json").is_file():
             with cls.open(path).locked():
                 shutil.rmtree(path)
@@ -75,7 +75,7 @@ class RunFolder:
                 raise ProgramError(
                     ExitCode.USAGE,
                     f"the run folder {path} is not empty",
-                    "name another one, or continue that run with --resume",
+                    "name another --run-dir, or go on with that run: python -m server --resume",
                 )
             folder = cls(path, secrets.token_bytes(16), config)
             folder.checkpoints.mkdir()
@@ -96,8 +96,10 @@ class RunFolder:
         """
         try:
             run = json.loads((path / "run.json").read_bytes())
-            config = msgspec.json.decode((path / "config.json").read_bytes(), type=RunConfig)
-            return cls(path, bytes.fromhex(run["run_id"]), config)
+            settings = (path / "config.json").read_bytes()
+            if hashlib.sha256(settings).hexdigest() != run["config_sha256"]:
+                raise ValueError("config.json was changed after the run began; start a new run instead")
+            return cls(path, bytes.fromhex(run["run_id"]), msgspec.json.decode(settings, type=RunConfig))
         except FileNotFoundError as error:
             raise ProgramError(
                 ExitCode.USAGE, f"{path} is no run folder: {Path(error.filename).name} is missing"
@@ -124,7 +126,8 @@ class RunFolder:
 
     def committed_rounds(self) -> list[int]:
         """Rounds with a committed checkpoint on disk, ascending."""
-        return sorted(int(p.stem.removeprefix("round-")) for p in self.checkpoints.glob("round-*.json"))
+        numbers = (p.stem.removeprefix("round-") for p in self.checkpoints.glob("round-*.json"))
+        return sorted(int(number) for number in numbers if number.isdecimal())
 
     def _write_identity(self) -> None:
         config = msgspec.json.format(msgspec.json.encode(self.config, order="sorted"))
@@ -148,7 +151,14 @@ class Lock:
         self._descriptor: int | None = None
 
     def __enter__(self) -> "Lock":
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise ProgramError(
+                ExitCode.USAGE,
+                f"the run folder {self.path.parent} cannot be written: {error.strerror}",
+                "copy it to a place where you may write",
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -165,6 +175,15 @@ class Lock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _unused(path: Path) -> Path:
+    """The path, or with -2, -3, ... behind it: two runs may begin in the same second."""
+    wanted, number = path, 1
+    while path.exists():
+        number += 1
+        path = wanted.with_name(f"{wanted.name}-{number}")
+    return path
 
 
 def versions() -> dict[str, str]:

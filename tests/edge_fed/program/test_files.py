@@ -1,5 +1,7 @@
 """Files that are whole or absent."""
 
+import os
+
 import pytest
 
 from edge_fed.program.files import sync_folder, write_atomic
@@ -20,3 +22,14 @@ def test_a_missing_folder_is_an_error_and_nothing_is_written(tmp_path):
     """Writing into no folder raises what the system says."""
     with pytest.raises(FileNotFoundError):
         write_atomic(tmp_path / "no" / "file", b"x", sync=False)
+
+
+def test_what_is_no_regular_file_is_never_replaced(tmp_path):
+    """A device, pipe or folder under the name stays what it is."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        write_atomic(pipe, b"x", sync=False)
+    assert pipe.is_fifo()
+    with pytest.raises(OSError, match="no regular file"):
+        write_atomic(tmp_path, b"x", sync=False)

@@ -78,3 +78,35 @@ def test_the_sidecar_is_the_commit(tmp_path):
         if committed:
             sidecar.write_bytes(msgspec.json.encode({}))
     assert folder.committed_rounds() == [1, 2]
+
+
+def test_runs_that_begin_in_one_second_get_folders_of_their_own(tmp_path, monkeypatch):
+    """The default name is numbered on when it is taken."""
+    monkeypatch.chdir(tmp_path)
+    folders = [RunFolder.create(RunConfig()) for _ in range(3)]
+    assert len({folder.path for folder in folders}) == 3
+
+
+def test_a_configuration_changed_afterwards_is_refused(tmp_path):
+    """A run's settings are part of its identity: nobody resumes or verifies it with others."""
+    folder = RunFolder.create(RunConfig(seed=7), tmp_path / "run")
+    settings = folder.path / "config.json"
+    settings.write_text(settings.read_text().replace('"seed": 7', '"seed": 8'))
+    with pytest.raises(ProgramError, match="changed after the run began"):
+        RunFolder.open(folder.path)
+
+
+def test_a_stray_file_among_the_checkpoints_is_no_checkpoint(tmp_path):
+    """Only numbered sidecars count."""
+    folder = RunFolder.create(RunConfig(), tmp_path / "run")
+    for name in ("round-abc.json", "round-000004.json", "round-.json"):
+        (folder.checkpoints / name).write_text("{}")
+    assert folder.committed_rounds() == [4]
+
+
+def test_a_folder_that_cannot_be_locked_says_so(tmp_path):
+    """What the system refuses becomes one typed error."""
+    folder = RunFolder.create(RunConfig(), tmp_path / "run")
+    (folder.path / "lock").mkdir()
+    with pytest.raises(ProgramError, match="cannot be written"), folder.locked():
+        pass
