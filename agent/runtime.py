@@ -23,7 +23,7 @@ from agent.orders import obey
 from agent.plan import Plan
 from agent.state_machine import Machine
 from agent.worker import Performer, Worker
-from edge_fed.config import Overrides
+from edge_fed.config import Overrides, changed
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.log import Logger
 from edge_fed.program.supervision import NoSupervisor, Supervisor
@@ -102,7 +102,7 @@ class AgentProgram:
             incarnation=secrets.token_bytes(16),
             address=address,
             role=role,
-            overrides=_plain(self._own),
+            overrides=changed(self._own),
             versions={"python": platform.python_version(), "numpy": np.__version__},
             give_up_after_s=give_up_after_s,
             at="round" if isinstance(at, int) else at,
@@ -295,12 +295,6 @@ class _Killed(BaseException):
 async def _at_most(seconds: float, event: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
-
-
-def _plain(record: msgspec.Struct) -> dict[str, Any]:
-    """A record as plain values for the wire, what is unset left out."""
-    values: dict[str, Any] = msgspec.to_builtins(record)
-    return {name: value for name, value in values.items() if value is not None and value != {}}
 
 
 def _profile(overrides: Overrides) -> LinkProfile:

@@ -172,3 +172,9 @@ def effective_algorithm(algorithm: Algorithm, overrides: Overrides) -> Algorithm
     names = ("inner_batch", "hessian_batch", "outer_batch", "curvature")
     changed = {name: getattr(overrides, name) for name in names if getattr(overrides, name) is not None}
     return msgspec.structs.replace(algorithm, **changed)
+
+
+def changed(overrides: Overrides) -> dict[str, Any]:
+    """What is set in ``overrides``, as plain values; empty for an agent that works as the run says."""
+    plain: dict[str, Any] = msgspec.to_builtins(overrides)
+    return {name: value for name, value in plain.items() if value is not None and value != {}}

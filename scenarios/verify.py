@@ -1,5 +1,8 @@
 """`python -m scenarios verify RUN_DIR`: computes a run again from its record and compares every bit.
 
+Compared are every round (cohort, each update's checksum and weight, parameters), every checkpoint, and every
+recorded measurement: evaluations in training and the rows of onboarders.
+
 Three outcomes, three exit codes: ``equal`` (0), ``different`` (1) with the round and what differs,
 ``not replayable`` (4) with the agent and why.
 """
@@ -11,12 +14,15 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from edge_fed.config import RunConfig
 from edge_fed.federated.record import RoundRecord
 from edge_fed.federated.replay import replay
+from edge_fed.federated.task import initial_params
 from edge_fed.params import params_sha256
 from edge_fed.program.exit_codes import ExitCode
 from edge_fed.program.fingerprint import fingerprint
 from edge_fed.program.run_folder import RunFolder
+from scenarios.remeasure import Remeasure
 
 EXIT_CODES = {
     "equal": ExitCode.OK,
@@ -54,29 +60,43 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
     folder = RunFolder.open(run_dir)
     try:
         records = [msgspec.convert(row, RoundRecord, strict=False) for row in folder.rows(folder.metrics)]
-    except (ValueError, msgspec.ValidationError) as error:
-        return Verification(
-            outcome="different", rounds=0, differences=(f"metrics.jsonl cannot be read: {error}",)
-        )
+        measured = Remeasure(folder.config, folder.rows(folder.evaluations))
+    except (ValueError, KeyError, msgspec.ValidationError) as error:
+        why = f"metrics.jsonl or evaluations.jsonl cannot be read: {error}"
+        return Verification(outcome="different", rounds=0, differences=(why,))
     foreign = tuple(_foreign(records))
     if foreign:
         return Verification(outcome="not replayable", rounds=0, differences=foreign)
     done = 0
-    for again in replay(folder.config, records):
-        if again.differences:
-            return Verification(
-                outcome="different", rounds=done, round=again.round, differences=again.differences
-            )
-        done += 1
-        if progress:
+    for round_, found in _replayed(folder.config, records, measured):
+        if found:
+            return Verification(outcome="different", rounds=done, round=round_, differences=found)
+        done = round_
+        if progress and done:
             progress(done, len(records))
-    missing = _lost_rounds(folder, records)
-    if missing:
-        return Verification(outcome="different", rounds=done, round=done + 1, differences=(missing,))
-    wrong = next(_wrong_checkpoints(folder, records), None)
-    if wrong:
-        return Verification(outcome="different", rounds=done, round=wrong[0], differences=(wrong[1],))
+    for round_, loose in _loose_ends(folder, records, measured):
+        return Verification(outcome="different", rounds=done, round=round_, differences=(loose,))
     return Verification(outcome="equal", rounds=done)
+
+
+def _replayed(
+    config: RunConfig, records: list[RoundRecord], measured: Remeasure
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Round and differences, from the initial parameters (round 0) on."""
+    yield 0, tuple(measured.differences(0, initial_params(config)))
+    for again in replay(config, records):
+        yield again.round, again.differences or tuple(measured.differences(again.round, again.params))
+
+
+def _loose_ends(
+    folder: RunFolder, records: list[RoundRecord], measured: Remeasure
+) -> Iterator[tuple[int, str]]:
+    """What is recorded beside the rounds, and does not fit them."""
+    if missing := _lost_rounds(folder, records):
+        yield len(records) + 1, missing
+    for round_ in measured.left():
+        yield round_, f"measurements of round {round_} are recorded, the round is not"
+    yield from _wrong_checkpoints(folder, records)
 
 
 def _lost_rounds(folder: RunFolder, records: list[RoundRecord]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from edge_fed.config import changed
 from edge_fed.params import crc32
 from protocol.messages import Evaluate, Heartbeat, Report
 from server import events as e
@@ -30,6 +31,7 @@ class Measuring:
         self.latest: dict[str, Any] = {}
         self.trajectories = 0
         self._room = room
+        self._overrides: dict[int, dict[str, Any]] = {}
         self._evaluated = set(evaluated)
         self._done = done
 
@@ -71,6 +73,7 @@ class Measuring:
         """Takes a report; one that was not asked for, or that is malformed, changes nothing."""
         if self.evaluation is None or self.evaluation.round != message.round:
             return
+        self._overrides[member.agent] = changed(member.overrides)
         fault = self.evaluation.take(member.agent, message)
         if fault:
             text = f"the report of agent {member.agent} is refused: {fault}"
@@ -89,6 +92,7 @@ class Measuring:
             self._room.watch.changed(now)
             return
         summary, self.evaluation = self.evaluation.summary(), None
+        summary["overrides"] = {row["agent"]: self._overrides[row["agent"]] for row in summary["rows"]}
         out = self._room.out
         self.latest = summary
         self.trajectories += summary.get("trajectories", 0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from edge_fed.config import changed
 from protocol.limits import CHUNK_BYTES
 from protocol.messages import Onboard, Report
 from server.members import MIN_LINK_RATE, Member
@@ -134,6 +135,7 @@ class Onboarding:
             "agent": member.agent,
             "incarnation": member.incarnation.hex(),
             "trajectories": report.trajectories,
+            "overrides": changed(member.overrides),
             "rows": [dict(row) for row in report.rows],
         }
         if self.reports.get((member.agent, member.incarnation.hex(), report.round)) == row:

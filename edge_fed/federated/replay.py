@@ -21,10 +21,12 @@ class Replayed(msgspec.Struct, frozen=True):
 
     Attributes:
         round: Its number.
+        params: The parameters after it, ``[d]``.
         differences: What differs, for people; empty if every bit agrees.
     """
 
     round: int
+    params: F8
     differences: tuple[str, ...]
 
 
@@ -34,17 +36,15 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
     working: dict[int, Overrides] = {}
     states: dict[int, AgentState] = {}
     planned = overrides_by_goal(config)
-    params: F8 | None = None
+    params = initial_params(config)
     for expected, record in enumerate(records, start=1):
         for agent in record.eligible:  # the cohort is drawn again from these, whatever was recorded
             overrides = record.overrides.get(agent, planned.get(agent, Overrides()))
             if working.get(agent) != overrides:
                 tasks[agent] = make_task(config, agent, overrides)
                 working[agent] = overrides
-        if params is None:
-            params = initial_params(config)
         if record.round != expected:
-            yield Replayed(record.round, (f"round {expected} is missing from the records",))
+            yield Replayed(record.round, params, (f"round {expected} is missing from the records",))
             return
         folded = record.outcome == "folded"
         attendance = Attendance(
@@ -56,7 +56,7 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
         )
         again = play_round(config, tasks, params, states, attendance)
         params = again.params
-        yield Replayed(record.round, tuple(_differences(record, again.record)))
+        yield Replayed(record.round, params, tuple(_differences(record, again.record)))
 
 
 def _differences(recorded: RoundRecord, again: RoundRecord) -> Iterator[str]:
