@@ -55,6 +55,8 @@ class Course:
             self.room.commit(e.Commit(0, ledger.params, ledger.book()))
             return
         self.room.out.committed = ledger.committed
+        if ledger.skipped >= MAX_SKIPPED:  # the run ended for that; whoever resumes it knows better
+            ledger.skipped = 0
         if ledger.committed >= self.room.last_round and not self.measuring.due(ledger.committed):
             self._finish_training(now)
         else:

@@ -5,7 +5,7 @@ import pytest
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from server import events as e
-from server.ledger import Ledger, Resume
+from server.ledger import Book, Ledger, Resume
 from tests.server.fleet import Fleet, config
 
 
@@ -192,6 +192,16 @@ def test_a_boundary_that_finds_nobody_waits_for_anybody() -> None:
     assert fleet.of(e.Wait)[-1].what == "any training agent"
     fleet.join(1)
     assert fleet.journal("round_opened")[-1] == {"round": 2, "eligible": (1,), "cohort": (1,)}
+
+
+def test_a_resumed_run_that_ended_for_skipped_rounds_gets_another_chance() -> None:
+    """Whoever resumes it has better agents; the rounds that were skipped count no longer."""
+    book = Book(skipped=3)
+    fleet = Fleet(
+        config(rounds=9), ledger=lambda a: Ledger(a.initial, 4, book), resume=Resume(evaluated=frozenset({0}))
+    )
+    fleet.join(0, 1, 2)
+    assert fleet.machine.course.phase == "running"
 
 
 def test_a_heartbeat_tells_agents_what_the_server_waits_for() -> None:
