@@ -58,6 +58,7 @@ class Director:
         self.ready: set[str] = set()
         self._alive: set[str] = set()
         self._paused: set[str] = set()
+        self._ended: set[int] = set()  # training agents whose process is gone
         self._doomed: dict[str, float] = {}  # whose death is scripted -> seconds until it is started again
         self._queues: dict[str, deque[Step]] = {}  # each child's steps that are not carried out yet
         self._passed = 0  # newest boundary that the server was let through
@@ -122,6 +123,8 @@ class Director:
 
     def _server_spoke(self, event: str, fields: Mapping[str, Any], now: float, orders: list[Order]) -> None:
         match event:
+            case "listening":  # a resumed server must not wait for agents that ended while it was down
+                orders += [Tell(SERVER, {"command": "lost", "agent": goal}) for goal in sorted(self._ended)]
             case "ready":
                 self.ready.add(self._child_of(fields))
             case "lost" if fields.get("role", "train") == "train":
@@ -166,6 +169,8 @@ class Director:
         training = child.startswith("agent-")
         if not training:
             self.ready.discard(child)
+        if training:
+            self._ended.add(int(child.split("-")[1]))
         if training and (scripted or code < 0) and SERVER in self._alive:
             orders.append(Tell(SERVER, {"command": "lost", "agent": int(child.split("-")[1])}))
         if not scripted and code not in ORDERLY:
@@ -244,6 +249,7 @@ class Director:
         self._alive.add(step.child)
         if not step.onboard:
             self.expected.add(step.child)
+            self._ended.discard(step.goal)
         orders.append(step)
 
     def _onboard(self, orders: list[Order]) -> None:

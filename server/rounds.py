@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from edge_fed.errors import EdgeFedError
+from edge_fed.errors import EdgeFedError, NonFinite
 from edge_fed.federated.aggregation import AGGREGATIONS, Fold, check_update
 from edge_fed.federated.record import Contribution
 from edge_fed.params import F8, crc32
@@ -139,10 +139,14 @@ class OpenRound:
         return True
 
     def result(self) -> Result:
-        """Ends the round; with too few updates the parameters stay as they were."""
+        """Ends the round; with too few updates, or a sum that overflows, the parameters stay as they were."""
+        skipped = Result("skipped", self.params, (), {})
         if self.held < self.need:
-            return Result("skipped", self.params, (), {})
-        return Result("folded", self._fold.result(), tuple(self._folded), self._metrics())
+            return skipped
+        try:
+            return Result("folded", self._fold.result(), tuple(self._folded), self._metrics())
+        except NonFinite:  # updates that are finite one by one may still overflow together
+            return skipped
 
     def held_updates(self) -> Iterable[tuple[int, int]]:
         """Agent and checksum of every held update, in agent order."""

@@ -173,8 +173,10 @@ class Training:
         room.ledger.close(record, result.params)
         if result.outcome == "skipped":
             room.ledger.skip(round_.number, round_.held_updates())
-            text = f"round {round_.number} is skipped: {round_.held} updates, {round_.need} needed"
-            room.out.log("warning", text)
+            why = f"{round_.held} updates, {round_.need} needed"
+            if round_.held >= round_.need:
+                why = "finite updates whose sum is not finite"
+            room.out.log("warning", f"round {round_.number} is skipped: {why}")
         die = ("array", round_.number) in room.armed
         seconds, book = now - round_.opened, room.ledger.book()
         arrivals = round_.arrivals

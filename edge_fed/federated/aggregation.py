@@ -70,7 +70,8 @@ class Fold:
         if not (math.isfinite(weight) and weight > 0):
             raise BadWeight(f"weight {weight} of agent {agent}: must be positive and finite")
         check_update(delta, self._params.size)
-        self._sum += delta if weight == 1.0 else weight * delta
+        with np.errstate(over="ignore", invalid="ignore"):  # `result` refuses what overflows
+            self._sum += delta if weight == 1.0 else weight * delta
         self._total += weight
         self._last = agent
         return weight
@@ -80,9 +81,13 @@ class Fold:
 
         Raises:
             BadWeight: Nothing was added.
+            NonFinite: Finite updates add up to something that is not: the round must be skipped.
         """
         if self._last is None:
             raise BadWeight("no update was added; a round without updates is skipped, not averaged")
-        params = self._params + self._sum / self._total
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by name below
+            params = self._params + self._sum / self._total
+        if not np.isfinite(params).all():
+            raise NonFinite("the sum of finite updates is not finite; the parameters stay as they were")
         params.flags.writeable = False
         return params

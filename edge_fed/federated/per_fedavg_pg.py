@@ -89,12 +89,10 @@ def play_round(
             updates[i] = local_update(tasks[i], params, state, seed, k, _silent)
         except NonFinite as error:  # one agent's step diverged: it is excused, as the server excuses it
             missing[i] = f"refused: {error}"
-    valid = len(updates) >= minimum_updates(len(asked), config.federation.min_updates)
+    folded = _fold(config, params, updates, minimum_updates(len(asked), config.federation.min_updates))
     contributors: tuple[Contribution, ...] = ()
-    if valid:
-        fold = Fold(params, config.algorithm.aggregation)
-        contributors = tuple(_contribute(fold, i, update) for i, update in updates.items())
-        params = fold.result()
+    if folded is not None:
+        params, contributors = folded
         states.update((i, update.state) for i, update in updates.items())
     record = RoundRecord(
         round=k,
@@ -103,10 +101,24 @@ def play_round(
         contributors=contributors,
         missing=missing,
         state_resets=attendance.state_resets,
-        outcome="folded" if valid else "skipped",
+        outcome="skipped" if folded is None else "folded",
         params_sha256=params_sha256(params),
     )
     return Round(record, params, {i: update.metrics for i, update in updates.items()})
+
+
+def _fold(
+    config: RunConfig, params: F8, updates: Mapping[int, LocalUpdate], need: int
+) -> tuple[F8, tuple[Contribution, ...]] | None:
+    """The next parameters and who made them; None: the round is skipped."""
+    if len(updates) < need:
+        return None
+    fold = Fold(params, config.algorithm.aggregation)
+    contributors = tuple(_contribute(fold, i, update) for i, update in updates.items())
+    try:
+        return fold.result(), contributors
+    except NonFinite:
+        return None
 
 
 def _contribute(fold: Fold, agent: int, update: LocalUpdate) -> Contribution:

@@ -33,6 +33,9 @@ MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 READABLE = int(zmq.POLLIN)
 WRITABLE = int(zmq.POLLOUT)
 
+# libzmq 4.3.5 aborts the process (stream_engine_base.cpp:310, see issue 4767) if a connection ends while
+# its input waits for room in the pipe and a ZMTP heartbeat is due: e.g. a server that was stopped for 10 s.
+NETWORK_RCVHWM = 1000
 HEARTBEAT_MS = 2_000
 HEARTBEAT_TIMEOUT_MS = 10_000  # longer than one chunk takes on a link that is worth using
 HANDSHAKE_MS = 10_000
@@ -45,6 +48,7 @@ def configure(socket: zmq.Socket[bytes], limits: Limits, scheme: str) -> None:
     socket.setsockopt(zmq.MAXMSGSIZE, limits.max_frame_bytes)
     socket.setsockopt(zmq.LINGER, 0)
     if scheme != "inproc":
+        socket.setsockopt(zmq.RCVHWM, NETWORK_RCVHWM)
         socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
         socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
         socket.setsockopt(zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS)

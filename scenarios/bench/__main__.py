@@ -17,7 +17,7 @@ from scenarios.bench.local_steps import local_steps
 from scenarios.bench.measure import Row, paired
 from scenarios.bench.programs import Launched, floor, launch
 from scenarios.bench.raw_round import raw_rounds
-from scenarios.bench.rounds import empty_rounds
+from scenarios.bench.rounds import BULK, SMALL, empty_rounds
 
 AGENTS = 6
 STEPS, ROUNDS = 4_500, 150  # of the first-order few-shot training
@@ -28,12 +28,12 @@ def rounds(_limits: Path | None, repeats: int) -> Iterator[Row]:
     """Rounds without training, small and large, against bare ZeroMQ in the same run."""
     ours, raw = [], []
     for _ in range(repeats):
-        ours.append(1e3 * statistics.median(empty_rounds(AGENTS, 360, 400)))
+        ours.append(1e3 * statistics.median(empty_rounds(AGENTS, SMALL, 400)))
         raw.append(1e3 * statistics.median(raw_rounds(AGENTS, 360, 400)))
     note = "tcp, wall, checkpoint included; against one process per peer and a worker hop"
     yield paired(f"empty round, {AGENTS} agents, d = 360", "ms", ours, raw, 1.5, note)
     for checkpoint in (True, False):
-        ours = empty_rounds(BULK_AGENTS, BULK_DIMENSION, 6, checkpoint=checkpoint)
+        ours = empty_rounds(BULK_AGENTS, BULK, 6, checkpoint=checkpoint)
         raw = raw_rounds(BULK_AGENTS, BULK_DIMENSION, 6)
         case = f"round of 40 MB, {BULK_AGENTS} agents, {'with' if checkpoint else 'without'} checkpoint"
         yield paired(case, "s", ours, raw, None, "tcp, wall, zero-copy on both sides")

@@ -19,15 +19,18 @@ from server import events as e
 from server.events import Wait
 from server.runtime import ServerProgram
 
-PARAMS_PER_UNIT = 11  # of a 2-n-8 network: d = 11 n + 8
+SMALL = (32,)  # 2-32-8: d = 360
+BULK = (2230, 2230)  # d = 4,997,438: 40 MB
 
 
-def empty_rounds(agents: int, dimension: int, rounds: int, *, checkpoint: bool = True) -> list[float]:
+def empty_rounds(
+    agents: int, hidden: tuple[int, ...], rounds: int, *, checkpoint: bool = True
+) -> list[float]:
     """Wall seconds from commit to commit of the last ``rounds`` rounds, after a tenth as many to warm up.
 
     Args:
         agents: Agent processes.
-        dimension: Rough number of parameters: 360, or millions.
+        hidden: Hidden sizes of the network, `SMALL` or `BULK`.
         rounds: Rounds to time.
         checkpoint: Whether rounds are written to the disk.
     """
@@ -35,7 +38,7 @@ def empty_rounds(agents: int, dimension: int, rounds: int, *, checkpoint: bool =
     config = RunConfig(
         name="empty",
         algorithm=Algorithm(rounds=rounds + warm, local_steps=1),
-        policy=PolicyConfig(args={"hidden": [(dimension - 8) // PARAMS_PER_UNIT]}),
+        policy=PolicyConfig(args={"hidden": list(hidden)}),
         agents=(Agents(goals=f"0-{agents - 1}"),),
         onboarding=Onboarding(),
     )

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+import zmq
 
 from protocol import messages as m
 from protocol.codec import decode, encode
@@ -536,3 +537,15 @@ async def test_many_starts_and_stops_leak_nothing():
         async with connected("tcp://127.0.0.1:0") as (server, (agent,), (peer,)):
             server.send(peer, HELLO)
             await agent.receive()
+
+
+@over(*OUTSIDE)
+async def test_what_waits_to_be_read_does_not_stop_the_input(address):
+    """A full receive pipe stops libzmq's input, and a heartbeat that is then due aborts the process.
+
+    (libzmq 4.3.5, stream_engine_base.cpp:310: a server stopped for 12 s died in 5 of 5 tries with 8.)
+    Hence many more messages fit than credit allows: one update and some heartbeats per agent.
+    """
+    async with connected(address) as (server, _agents, _peers):
+        assert server._pump._socket.getsockopt(zmq.RCVHWM) >= 100 * HIGH_WATER_MARK
+        assert server._pump._socket.getsockopt(zmq.SNDHWM) == HIGH_WATER_MARK

@@ -125,6 +125,22 @@ def test_a_killed_server_is_resumed_and_everybody_is_waited_for() -> None:
     assert stage.ready(3) == [proceed(5)]
 
 
+def test_a_resumed_server_is_told_which_agents_died_while_it_was_down() -> None:
+    """It would wait for them otherwise, until its deadline; whoever was started again is not among them."""
+    both = action("kill", "server", args="down_s = 2") + action("kill", "0-1")
+    stage = Stage(scenario_of(both)).running()
+    stage.server("held", round=5)
+    stage.tell(Ended("server", -9), Ended("agent-0", -9), Ended("agent-1", -9))
+    stage.now = 2.0
+    stage.tell(Tick())
+    assert stage.server("listening", address="ipc://x") == [lost(0), lost(1)]
+    back = Stage(scenario_of(action("restart", "0"))).running()
+    back.server("held", round=5)
+    back.tell(Ended("agent-0", -9))
+    back.server("lost", agent=0, role="train")
+    assert back.server("listening", address="ipc://x") == []
+
+
 def test_a_server_that_dies_at_a_point_is_resumed_without_the_boundary_it_passed() -> None:
     """Armed before round 5; after the resume it holds only before round 6."""
     stage = Stage(scenario_of(action("kill", "server", args='point = "theta"'))).running()

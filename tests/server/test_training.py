@@ -157,6 +157,17 @@ def test_too_few_updates_skip_the_round_and_leave_the_parameters() -> None:
     assert first.last(m.Theta).last_counted == 0
 
 
+def test_updates_whose_sum_overflows_skip_the_round() -> None:
+    """Each is finite, their sum is not: infinity is never committed."""
+    fleet = Fleet()
+    agents = fleet.started(0, 1, 2)
+    before = fleet.saved[-1].params
+    for agent in agents:
+        agent.update(1.7e308)
+    assert fleet.saved[-1].record.outcome == "skipped"
+    assert fleet.saved[-1].params is before
+
+
 def test_three_skipped_rounds_in_a_row_end_the_run() -> None:
     """With the quorum code; a folded round in between starts the count again."""
     fleet = Fleet(config(rounds=20))

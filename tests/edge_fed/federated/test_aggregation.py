@@ -80,3 +80,12 @@ def test_a_refusal_names_how_many_entries_and_where():
     """The message of a non-finite update counts the entries and names the first."""
     with pytest.raises(NonFinite, match=r"2 of 4 entries .* index 1"):
         check_update(np.array([0.0, np.nan, 1.0, np.inf]), 4)
+
+
+def test_finite_updates_whose_sum_overflows_are_no_result():
+    """Infinity is never published, whatever the single updates look like."""
+    fold = Fold(np.zeros(1))
+    for agent in range(2):
+        fold.add(agent, np.array([1.7e308]), 1)
+    with pytest.raises(NonFinite, match="stay as they were"):
+        fold.result()

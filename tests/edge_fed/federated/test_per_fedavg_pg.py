@@ -4,8 +4,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from edge_fed.federated import per_fedavg_pg as loop
 from edge_fed.federated.cohort import cohort
-from edge_fed.federated.local_update import initial_state, local_update
+from edge_fed.federated.local_update import LocalUpdate, initial_state, local_update
 from edge_fed.federated.per_fedavg_pg import full_attendance, per_fedavg_pg
 from edge_fed.federated.record import Attendance
 from edge_fed.federated.task import initial_params
@@ -126,3 +127,12 @@ def test_an_agent_whose_step_diverges_is_excused_and_named():
     others = [Attendance(k, everybody, present=frozenset(everybody) - {3}) for k in (1, 2)]
     assert last.record.missing[3].startswith("refused: agent 3, round 2")
     assert last.record.params_sha256 == hashes(play(config, everybody, others))[1]
+
+
+def test_a_round_whose_sum_overflows_is_skipped(monkeypatch):
+    """Finite updates that add up to infinity change nothing; the run goes on."""
+    huge = LocalUpdate(np.full(100, 1.7e308), 1, {}, {})
+    monkeypatch.setattr(loop, "local_update", lambda *_: huge)
+    (outcome,) = play(gridworld(rounds=1), range(8))
+    assert outcome.record.outcome == "skipped"
+    assert outcome.record.params_sha256 == params_sha256(initial_params(gridworld()))
