@@ -2,16 +2,21 @@
 
 import sys
 
-from edge_fed.program.launch import import_lightly, prepare
+INTERRUPTED = 130  # `ExitCode.INTERRUPTED`; its module may not have loaded yet
 
 
 def main() -> int:
     """Pins the threads before NumPy is loaded, then runs the command."""
-    prepare()
-    import_lightly()
-    from server.command_line import main as command
+    try:
+        from edge_fed.program.launch import import_lightly, prepare
 
-    return command()
+        prepare()
+        import_lightly()
+        from server.command_line import main as command
+
+        return command()
+    except KeyboardInterrupt:  # while modules load
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

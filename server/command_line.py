@@ -4,29 +4,40 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from edge_fed.config import RunConfig
 from edge_fed.errors import ConfigError
 from edge_fed.program import log
 from edge_fed.program.config_file import load_config
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.guard import end_on_failure
 from edge_fed.program.run_folder import RunFolder
 from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervisor
 from server.console import Bar, is_terminal
-from server.runtime import ServerProgram
+from server.runtime import ServerProgram, go_on
 
 DEFAULT_BIND = "tcp://127.0.0.1:5555"
 SIGNALS = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 
 
+class Flags(argparse.ArgumentParser):
+    """A parser whose errors are one line: the usage of twenty flags would bury the cause."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with the usage code."""
+        self.exit(int(ExitCode.USAGE), f"error: {message}; see {self.prog} --help\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The flags."""
-    flags = argparse.ArgumentParser(
+    flags = Flags(
         prog="python -m server",
         description="Leads one run: waits for agents, averages their updates, records every round, and hands "
         "the result to onboarders. Without flags it serves the few-shot configuration on "
@@ -63,9 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(_run(options))
     except ConfigError as error:
-        print(f"error: {error.source} has {len(error.faults)} fault(s):", file=sys.stderr)
-        for fault in error.faults:
-            print(f"  {fault}", file=sys.stderr)
+        print(f"error: {_faults(error)}", file=sys.stderr)
         return int(ExitCode.USAGE)
     except ProgramError as error:
         hint = f"\n  {error.hint}" if error.hint else ""
@@ -75,12 +84,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(ExitCode.INTERRUPTED)
 
 
+def _faults(error: ConfigError) -> str:
+    if error.source == "file":  # it cannot be read: there is one fault, which names it
+        return str(error.faults[0])
+    many = f"{len(error.faults)} faults" if len(error.faults) > 1 else "1 fault"
+    return f"{error.source} has {many}:" + "".join(f"\n  {fault}" for fault in error.faults)
+
+
 def _run(options: argparse.Namespace) -> ExitCode:
-    config, folder = _folder(options)
+    holds = _holds(options)
+    if options.bind.startswith("inproc://"):
+        raise ProgramError(
+            ExitCode.ADDRESS,
+            f"{options.bind} can be reached from inside this process alone",
+            "bind tcp://127.0.0.1:5555 or ipc://PATH",
+        )
+    config, folder, withdraw = _folder(options)
     supervisor: Supervisor = StdioSupervisor() if options.supervised else NoSupervisor()
     watched = is_terminal() and options.log_format == "text" and not options.supervised
     bar = Bar(config.algorithm.rounds, max([0, *folder.committed_rounds()])) if watched else None
-    logger = log.configure(options.log_format, options.log_level, program="server")
+    name = {"program": "server"} if options.log_format == "json" else {}  # a person sees one program's lines
+    logger = log.configure(options.log_format, options.log_level, None, **name)
     if bar is not None:
         bar.attach(logger)
     program = ServerProgram(
@@ -89,7 +113,7 @@ def _run(options: argparse.Namespace) -> ExitCode:
         options.bind,
         logger=logger,
         supervisor=supervisor,
-        holds=_holds(options.hold),
+        holds=holds,
         serve=options.serve,
         resume=options.resume is not None,
         insecure=options.insecure,
@@ -98,10 +122,12 @@ def _run(options: argparse.Namespace) -> ExitCode:
     try:
         code = asyncio.run(_with_signals(program))
     except ProgramError as error:
+        if error.code == ExitCode.ADDRESS:
+            withdraw()
         supervisor.event("exit", code=int(error.code), why=error.message)
         raise
     except Exception as error:
-        logger.exception("the server failed")
+        logger.exception("the server failed", hint=go_on(folder.path))
         supervisor.event("exit", code=int(ExitCode.FAILED), why=repr(error))
         return ExitCode.FAILED
     if options.json and not options.supervised:
@@ -113,6 +139,7 @@ def _run(options: argparse.Namespace) -> ExitCode:
 async def _with_signals(program: ServerProgram) -> ExitCode:
     """The first signal ends the run in order, the second one at once."""
     loop = asyncio.get_running_loop()
+    end_on_failure(loop, program.fail)
     asked: list[signal.Signals] = []
 
     def received(number: signal.Signals) -> None:
@@ -126,7 +153,8 @@ async def _with_signals(program: ServerProgram) -> ExitCode:
     return await program.run()
 
 
-def _folder(options: argparse.Namespace) -> tuple[RunConfig, RunFolder]:
+def _folder(options: argparse.Namespace) -> tuple[RunConfig, RunFolder, Callable[[], None]]:
+    """The run's settings, its folder, and what takes back the making of that folder."""
     if options.resume is not None:
         if options.sets or options.seed is not None or options.run_dir is not None:
             raise ProgramError(
@@ -135,17 +163,32 @@ def _folder(options: argparse.Namespace) -> tuple[RunConfig, RunFolder]:
                 "leave --set, --seed and --run-dir out, or start a new run",
             )
         folder = RunFolder.open(options.resume)
-        return folder.config, folder
+        return folder.config, folder, lambda: None
     sets = [*options.sets, *([f"seed={options.seed}"] if options.seed is not None else [])]
     config = load_config(options.config, sets)
-    return config, RunFolder.create(config, options.run_dir)
+    was_there = options.run_dir is not None and options.run_dir.is_dir()
+    folder = RunFolder.create(config, options.run_dir)
+    return config, folder, lambda: _withdraw(folder.path, keep=was_there)
 
 
-def _holds(text: str) -> frozenset[int]:
+def _withdraw(path: Path, *, keep: bool) -> None:
+    """Removes the folder of a run that never began; it was made here, or was here and empty (``keep``)."""
+    for inside in path.iterdir() if keep else ():
+        shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
+    if not keep:
+        shutil.rmtree(path)
+
+
+def _holds(options: argparse.Namespace) -> frozenset[int]:
+    text: str = options.hold
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    wrong = [part for part in parts if not part.isdecimal()]
+    wrong = [part for part in parts if not (part.isdecimal() and len(part) < 19 and int(part) > 0)]
     if wrong:
         raise ProgramError(
             ExitCode.USAGE, f"--hold {text}: {wrong[0]!r} is no round", "write e.g. --hold 5,10"
+        )
+    if parts and not options.supervised:
+        raise ProgramError(
+            ExitCode.USAGE, f"--hold {text}: nobody is there to be asked", "--hold belongs to --supervised"
         )
     return frozenset(int(part) for part in parts)

@@ -7,26 +7,30 @@ import asyncio
 import contextlib
 import os
 import secrets
+import shlex
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from edge_fed.config import RunConfig
-from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.exit_codes import ExitCode
+from edge_fed.program.guard import GuardedLoop
 from edge_fed.program.log import Logger
 from edge_fed.program.run_folder import RunFolder
 from edge_fed.program.supervision import NoSupervisor, Supervisor
 from protocol import codec
-from protocol.errors import AddressError, Closed, Lagging, RemoteProtocolError, Unreachable, VersionMismatch
+from protocol.errors import Closed, Lagging, RemoteProtocolError, Unreachable, VersionMismatch
 from protocol.limits import Limits
 from protocol.messages import Header
-from protocol.transport import Context, ServerSocket, is_loopback
+from protocol.transport import Context, ServerSocket
 from server import events as e
 from server.admission import Admission
 from server.alarm import Alarm
+from server.binding import bound
 from server.console import Console, Lines
 from server.disk import Disk
 from server.ledger import Ledger
@@ -36,6 +40,11 @@ from server.state_machine import Machine
 from server.summary import summarize
 
 SYNC_S = 1.0  # pause between two forced writes to the disk
+
+
+def go_on(folder: Path) -> str:
+    """What a person does next after a run that ended early."""
+    return f"go on with: python -m server --resume {shlex.quote(str(folder))}"
 
 
 def kill_self() -> None:
@@ -99,7 +108,7 @@ class ServerProgram:
         self._handling = False
         self._sync_due: asyncio.TimerHandle | None = None
         self._told_bytes = (0, 0)
-        self._loop: asyncio.AbstractEventLoop
+        self._loop: GuardedLoop
         self._socket: ServerSocket
         self._disk: Disk
         self._recovered: Recovered | None = None
@@ -113,13 +122,16 @@ class ServerProgram:
         Raises:
             ProgramError: Folder or address cannot be used.
         """
-        self._loop = asyncio.get_running_loop()
-        self._over = self._loop.create_future()
+        loop = asyncio.get_running_loop()
+        self._loop = GuardedLoop(loop, self.fail)
+        self._over = loop.create_future()
         self._limits = Limits(
             heartbeat_s=self._config.federation.heartbeat_s, lease_s=self._config.federation.lease_s
         )
-        with self._folder.locked(), self._bound(), self._recording():
-            reader = self._loop.create_task(self._read(), name="server-reader")
+        address = bound(self._address, self._limits, self._context, insecure=self._insecure)
+        with self._folder.locked(), address as self._socket, self._recording():
+            self.endpoint = self._socket.endpoint
+            reader = loop.create_task(self._read(), name="server-reader")
             try:
                 self._open()
                 done = await self._over
@@ -139,28 +151,12 @@ class ServerProgram:
         """Ends the run in order; for signals. Call it in the loop's thread."""
         self._handle(e.Stop(why, code))
 
-    # --- setting up and closing --------------------------------------------------------------------
+    def fail(self, error: Exception) -> None:
+        """Ends the program at once, with this error; for callbacks that may not fail in silence."""
+        if not self._over.done():
+            self._over.set_exception(error)
 
-    @contextlib.contextmanager
-    def _bound(self) -> Iterator[None]:
-        if not (self._insecure or is_loopback(self._address)):
-            raise ProgramError(
-                ExitCode.ADDRESS,
-                f"{self._address} can be reached from other machines, and nothing protects it",
-                "bind tcp://127.0.0.1:5555 or ipc://PATH, or type --insecure on a network that you trust",
-            )
-        context = self._context or Context()
-        try:
-            self._socket = ServerSocket.bind(context, self._address, self._limits)
-            self.endpoint = self._socket.endpoint
-            yield
-        except AddressError as error:
-            raise ProgramError(ExitCode.ADDRESS, str(error), "choose another --bind") from error
-        finally:
-            if self.endpoint:
-                self._socket.close()
-            if self._context is None:
-                context.close()
+    # --- setting up and closing --------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _recording(self) -> Iterator[None]:
@@ -176,7 +172,7 @@ class ServerProgram:
             admission, ledger, lambda: secrets.token_bytes(16), holds=holds, serve=serve, resume=resume
         )
         self._alarm = Alarm(self._loop, self._machine.due, self._handle)
-        self._disk = Disk(self._folder, self._die, self._post)
+        self._disk = Disk(self._folder, self._die, self._loop.post)
         try:
             yield
         finally:
@@ -205,7 +201,8 @@ class ServerProgram:
         except OSError as error:
             self._logger.error(f"the summary cannot be written: {error.strerror}")
         say = self._logger.info if done.code == ExitCode.OK else self._logger.warning
-        say(f"the server ends: {done.why}", exit_code=int(done.code))
+        hint = {} if done.outcome == "finished" or self._supervised else {"hint": go_on(self._folder.path)}
+        say(f"the server ends: {done.why}", exit_code=int(done.code), **hint)
 
     # --- events ------------------------------------------------------------------------------------
 
@@ -219,11 +216,11 @@ class ServerProgram:
             while self._events:
                 for command in self._machine.handle(self._events.popleft(), self._loop.time()):
                     _COMMANDS[type(command)](self, command)
+            self._alarm.arm()
         except BaseException as error:
             self._fail(error)
             return
         self._handling = self._over.done()
-        self._alarm.arm()
 
     def _fail(self, error: BaseException) -> None:
         """Ends the program; a run folder that cannot be written ends the run in order."""
@@ -260,12 +257,8 @@ class ServerProgram:
             return e.Malformed(peer, error.code, str(error))
         return e.Received(peer, envelope.header, envelope.message, envelope.tensors)
 
-    def _post(self, call: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(call)
-
     def _from_thread(self, command: Any) -> None:
-        self._post(lambda: self._obey(command))
+        self._loop.post(self._obey, command)
 
     def _obey(self, command: Any) -> None:
         event = order(command)
@@ -309,7 +302,7 @@ class ServerProgram:
         if line and self._supervised:
             self._supervisor.event("round", **msgspec.to_builtins(line))
         if self._sync_due is None:
-            self._sync_due = self._loop.call_later(SYNC_S, self._sync)
+            self._sync_due = self._loop.call_at(self._loop.time() + SYNC_S, self._sync)
         self._handle(e.Committed(round_))
 
     def _sync(self) -> None:
