@@ -6,11 +6,23 @@ import msgspec
 
 from edge_fed.config import Agents, Onboarding, Overrides, RunConfig, merge, overrides_by_goal
 from edge_fed.envs import make_family
+from edge_fed.errors import Fault
 from edge_fed.federated.task import initial_params
 from edge_fed.params import F8, params_sha256, schema_sha256
 from edge_fed.policies import make_policy
 from edge_fed.validation import check_run
 from protocol.messages import Ready, Register, Reject, Role
+
+FLAGS = {
+    "args": "--env-arg",
+    "inner_batch": "--inner-batch",
+    "hessian_batch": "--hessian-batch",
+    "outer_batch": "--outer-batch",
+    "curvature": "--curvature",
+    "compute_delay_s": "--compute-delay",
+    "link": "--link",
+}
+"""Overrides -> the agent's flag for it."""
 
 
 class Admission:
@@ -77,7 +89,7 @@ class Admission:
             federation=msgspec.structs.replace(self.config.federation, quorum=None, min_updates=None),
             onboarding=Onboarding(),
         )
-        faults = [str(fault).replace("agents.0.", "", 1) for fault in check_run(alone)]
+        faults = [_of_flag(fault) for fault in check_run(alone)]
         return _bad_overrides("; ".join(faults), message) if faults else merged
 
     def unfit(self, message: Ready) -> Reject | None:
@@ -110,9 +122,13 @@ class Admission:
 
 
 def _bad_overrides(what: str, message: Register) -> Reject:
-    return Reject(
-        reason="overrides",
-        message=f"agent {message.agent} cannot work with its overrides: {what}"[:4000],
-        expected=", ".join(Overrides.__struct_fields__),
-        received=str(message.overrides)[:1000],
-    )
+    why = f"agent {message.agent} cannot work with its own settings: {what}"
+    return Reject(reason="overrides", message=why[:4000])
+
+
+def _of_flag(fault: Fault) -> str:
+    """The fault under the name that the agent's command line has for the setting."""
+    path = fault.path.removeprefix("agents.0.")
+    key, dot, below = path.partition(".")
+    flag = FLAGS.get(key)
+    return str(msgspec.structs.replace(fault, path=f"{flag}{' ' if dot else ''}{below}" if flag else path))

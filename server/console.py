@@ -1,11 +1,16 @@
 """What a person at the terminal sees: one line per round; on a terminal also a bar with the time left."""
 
+import math
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
 from edge_fed.program.log import Logger
 from server.events import Wait
+
+ROUND_LINE_S = 1.0  # rounds of milliseconds would fill the screen
+Clock = Callable[[], float]
 
 
 class Console(Protocol):
@@ -30,14 +35,24 @@ class Lines:
     Args:
         logger: Where they go.
         rounds: K.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, logger: Logger, rounds: int) -> None:
+    def __init__(self, logger: Logger, rounds: int, clock: Clock = time.monotonic) -> None:
         self._logger = logger
         self._rounds = rounds
+        self._clock = clock
+        self._say_at = -math.inf
 
     def round(self, line: Mapping[str, Any]) -> None:
-        """One line per round."""
+        """One line per round, but one in `ROUND_LINE_S` of rounds that take milliseconds and went well.
+
+        The first one and the last one are always shown.
+        """
+        now = self._clock()
+        if now < self._say_at and line["round"] < self._rounds and line["outcome"] == "folded":
+            return
+        self._say_at = now + ROUND_LINE_S
         record = f"round {line['round']}/{self._rounds} {line['outcome']}"
         count = f"{len(line['contributors'])} of {len(line['cohort'])} updates"
         text = f"{record}: {count} in {line['seconds']:.3f} s, params {line['params_sha256'][:8]}"
@@ -62,7 +77,7 @@ class Bar(Lines):
         done: Rounds committed already.
     """
 
-    def __init__(self, rounds: int, done: int = 0) -> None:
+    def __init__(self, rounds: int, done: int = 0, clock: Clock = time.monotonic) -> None:
         from rich.console import Console as Terminal
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -75,7 +90,7 @@ class Bar(Lines):
         self._progress = Progress(*columns, console=Terminal(stderr=True), refresh_per_second=4)
         self._task = self._progress.add_task("joining", total=rounds, completed=done)
         self._progress.start()
-        self._rounds = rounds
+        self._rounds, self._clock, self._say_at = rounds, clock, -math.inf
 
     def attach(self, logger: Logger) -> None:
         """Lines go to this logger, made after the bar."""

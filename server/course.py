@@ -46,6 +46,11 @@ class Course:
         self._returning = resume.expected if resume else ()
         self._joined = False
 
+    @property
+    def serves(self) -> bool:
+        """The run is complete, and the server stays for onboarders: somebody has to stop it."""
+        return self.phase == "serving" or (self.phase == "onboarding" and self._serve)
+
     # --- joining -----------------------------------------------------------------------------------
 
     def start(self, now: float) -> None:

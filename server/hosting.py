@@ -4,7 +4,7 @@ from typing import Any
 
 from edge_fed.config import parse_goals
 from edge_fed.params import F8, crc32
-from protocol.messages import Init, Message, Onboard, Report, Shutdown
+from protocol.messages import Error, Init, Message, Onboard, Report, Shutdown
 from server import events as e
 from server.members import Member
 from server.onboarding import Onboarding
@@ -34,7 +34,8 @@ class Hosting:
         """An onboarder wants an initialization."""
         last = self._room.last_round
         if message.at == "round" and message.round > last:
-            self._turn_away(member, f"there is no round {message.round}: the run has {last} rounds")
+            why = f"there is no round {message.round}; this run has the rounds 0 (untrained) to {last}"
+            self._turn_away(member, f"{why}: choose one of them with --at")
             return
         self.onboarding.ask(member, message)
         self.serve(now)
@@ -83,7 +84,8 @@ class Hosting:
     def place(self, member: Member) -> str:
         """What an onboarder that waits is told about its turn."""
         place = self.onboarding.place(member)
-        return f"{place} onboarders are served before this one" if place else ""
+        are = "onboarder is" if place == 1 else "onboarders are"
+        return f"{place} {are} served before this one" if place else ""
 
     def _hand_out(self, member: Member, round_: int, params: F8, now: float) -> None:
         member.ask("init", round_, params.nbytes, now)
@@ -94,10 +96,14 @@ class Hosting:
         self._room.out.note("initialized", text, agent=member.agent, round=round_)
 
     def _turn_away(self, member: Member, why: str) -> None:
-        """This onboarder wants what the run cannot give."""
+        """This onboarder wants what the run cannot give: its request is refused, then its session ends.
+
+        REJECT is legal before ONBOARD alone, so ERROR carries the refusal.
+        """
         room = self._room
         room.out.note("turned_away", f"agent {member.agent}: {why}", "warning", agent=member.agent)
         word = Shutdown(outcome="failed", reason=why)
         self.onboarding.drop(member)
+        room.out.send(member, Error(code="internal", message=why))
         room.out.send(member, word)
         room.members.remove(member, word)

@@ -160,9 +160,12 @@ class Machine:
         self.room.armed.add((event.point, event.round))
 
     def _stop(self, event: e.Stop, _now: float) -> None:
-        serving = self.course.phase == "serving"
-        outcome: e.Outcome = "failed" if event.code == ExitCode.FAILED else "stopped"
-        self.course.end(event.code, "finished" if serving and outcome == "stopped" else outcome, event.why)
+        if event.code == ExitCode.FAILED:
+            self.course.end(event.code, "failed", event.why)
+        elif self.course.serves:
+            self.course.end(event.code, "finished", f"the run is complete; served until {event.why}")
+        else:
+            self.course.end(event.code, "stopped", event.why)
 
     # --- messages ----------------------------------------------------------------------------------
 

@@ -39,6 +39,17 @@ def test_a_round_is_one_line() -> None:
     assert "inner_norm='1.235'" in out.getvalue()
 
 
+def test_rounds_of_milliseconds_are_a_line_a_second() -> None:
+    """The first and the last are shown, and any that was skipped; between them one per second."""
+    out, now = io.StringIO(), [0.0]
+    lines = Lines(logger(out), 100, lambda: now[0])
+    for number in range(1, 101):
+        lines.round({**LINE, "round": number, "outcome": "skipped" if number == 7 else "folded"})
+        now[0] += 1 / 32
+    shown = [int(line.split("/")[0].rsplit(" ", 1)[1]) for line in out.getvalue().splitlines()]
+    assert shown == [1, 7, 39, 71, 100]
+
+
 def test_a_wait_names_who_is_missing_and_the_time_left() -> None:
     """And what happens then."""
     out = io.StringIO()

@@ -173,6 +173,18 @@ def test_a_stop_tells_everybody_and_ends(code: ExitCode) -> None:
     assert [agent.last(m.Shutdown).outcome for agent in (*agents, newcomer)] == ["stopped"] * 4
 
 
+@pytest.mark.parametrize(("serve", "outcome"), [(True, "finished"), (False, "stopped")])
+def test_a_complete_run_that_serves_stays_complete(serve: bool, outcome: str) -> None:
+    """Serving is stopped by hand, also before announced goal 5 came; without --serve its report is missing."""
+    fleet = Fleet(config(rounds=0, onboard="5"), serve=serve)
+    fleet.started(0, 1, 2)
+    fleet.evaluate()
+    assert fleet.machine.course.phase == "onboarding"
+    fleet.event(e.Stop("stopped by SIGINT", ExitCode.INTERRUPTED))
+    assert (fleet.exit.code, fleet.exit.outcome) == (ExitCode.INTERRUPTED, outcome)
+    assert ("served until stopped by SIGINT" in fleet.exit.why) is serve
+
+
 def test_a_run_without_rounds_evaluates_and_ends() -> None:
     """Rounds = 0: the initial parameters are the final ones."""
     fleet = Fleet(config(rounds=0))

@@ -83,7 +83,10 @@ def test_a_round_that_the_run_does_not_have_is_refused() -> None:
     """Nobody waits for round 9 of 4."""
     fleet = Fleet(config(rounds=4))
     early = guest(fleet, 5, "round", 9)
-    assert "no round 9" in early.last(m.Shutdown).reason
+    refusal = early.last(m.Error).message
+    assert "no round 9;" in refusal and "0 (untrained) to 4" in refusal and "--at" in refusal
+    assert early.last(m.Shutdown).reason == refusal
+    assert isinstance(early.inbox[-1], m.Shutdown)
 
 
 def test_the_server_waits_for_announced_and_connected_onboarders() -> None:

@@ -40,6 +40,10 @@ class Killed(BaseException):
     """Stands for SIGKILL."""
 
 
+class Bug(Exception):
+    """An error that should not exist."""
+
+
 class Told:
     """A supervisor that remembers events and can give commands."""
 
@@ -147,7 +151,7 @@ async def fleet(
                 agent.socket.close()
             for task in (*tasks, running):
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Killed):
+                with contextlib.suppress(asyncio.CancelledError, Killed, Bug):
                     await task
 
 
@@ -227,6 +231,35 @@ async def test_a_vanished_supervisor_ends_the_server(tmp_path: Path) -> None:
         told.command({"command": "orphaned"})
         assert await running == ExitCode.STOPPED
         assert server.summary["why"] == "its supervisor is gone"
+
+
+@pytest.mark.parametrize("callback", ["supervisor", "timer", "quiet", "sync", "loaded"])
+async def test_a_callback_that_fails_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, callback: str
+) -> None:
+    """Whatever raises, in whichever callback: run() raises it, and nobody waits for a server that is deaf."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise Bug
+
+    told = Told()
+    settings = config(agents="0", rounds=3, onboard="5", heartbeat_s=0.05)
+    async with fleet(tmp_path / "run", settings, (0,), supervisor=told, serve=True) as (server, _, running):
+        if callback == "supervisor":
+            monkeypatch.setattr("server.runtime.order", broken)
+            told.command({"command": "proceed", "round": 1})
+        elif callback == "timer":
+            monkeypatch.setattr(server._machine, "due", broken)
+            server._loop.call_soon(server._alarm._fire)
+        elif callback == "quiet":
+            monkeypatch.setattr(server._alarm, "_handle", broken)
+            told.command({"command": "proceed", "round": 1})
+        elif callback == "sync":
+            monkeypatch.setattr(server._disk, "sync", broken)
+        else:
+            server._disk.load(0, broken)
+        with pytest.raises(Bug):
+            await asyncio.wait_for(running, 10)
 
 
 async def test_a_held_boundary_waits_for_proceed(tmp_path: Path) -> None:

@@ -129,6 +129,25 @@ def test_a_wrong_registration_is_rejected_by_name(goal: int, fields: dict[str, o
     assert fleet.journal("rejected")[0]["reason"] == reason
 
 
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"link": {"latency_s": 3600.0}}, "--link latency_s: is 3600.0, expected a number from 0 to 60"),
+        ({"curvature": "naiv"}, "--curvature: unknown curvature estimator 'naiv' (did you mean 'naive'?)"),
+        ({"args": {"no_such_argument": 1}}, "--env-arg"),
+    ],
+)
+def test_refused_overrides_are_named_as_the_command_line_names_them(
+    overrides: dict[str, object], said: str
+) -> None:
+    """A person typed flags: no dump of fields that were never typed."""
+    agent = Fleet().agent(0)
+    agent.register(overrides=overrides)
+    reject = agent.last(m.Reject)
+    assert said in reject.message
+    assert (reject.expected, reject.received) == ("", "")
+
+
 def test_an_agent_may_return_to_its_own_run() -> None:
     """An agent process that was in this run before a restart of the server is welcome."""
     fleet = Fleet()
