@@ -175,7 +175,7 @@ def test_a_stop_tells_everybody_and_ends(code: ExitCode) -> None:
 
 @pytest.mark.parametrize(("serve", "outcome"), [(True, "finished"), (False, "stopped")])
 def test_a_complete_run_that_serves_stays_complete(serve: bool, outcome: str) -> None:
-    """Serving is stopped by hand, also before announced goal 5 came; without --serve its report is missing."""
+    """Serving is stopped by hand, also before announced goal 5 came; else its report is missing."""
     fleet = Fleet(config(rounds=0, onboard="5"), serve=serve)
     fleet.started(0, 1, 2)
     fleet.evaluate()

@@ -244,13 +244,13 @@ async def test_a_callback_that_fails_ends_the_server(
 
     told = Told()
     settings = config(agents="0", rounds=3, onboard="5", heartbeat_s=0.05)
-    async with fleet(tmp_path / "run", settings, (0,), supervisor=told, serve=True) as (server, _, running):
+    goals = () if callback == "timer" else (0,)
+    async with fleet(tmp_path / "run", settings, goals, supervisor=told, serve=True) as (server, _, running):
         if callback == "supervisor":
             monkeypatch.setattr("server.runtime.order", broken)
             told.command({"command": "proceed", "round": 1})
         elif callback == "timer":
-            monkeypatch.setattr(server._machine, "due", broken)
-            server._loop.call_soon(server._alarm._fire)
+            monkeypatch.setattr(server._alarm, "_due", broken)
         elif callback == "quiet":
             monkeypatch.setattr(server._alarm, "_handle", broken)
             told.command({"command": "proceed", "round": 1})
