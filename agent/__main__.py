@@ -1,205 +1,22 @@
 """``python -m agent --goal K``: one agent of a fleet."""
 
-from edge_fed.program.launch import import_lightly, prepare
+import sys
 
-prepare()
-import_lightly()
-
-import argparse  # noqa: E402 (after the threads are pinned)
-import asyncio  # noqa: E402
-import json  # noqa: E402
-import os  # noqa: E402
-import signal  # noqa: E402
-import sys  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any  # noqa: E402
-
-from agent.runtime import AgentProgram  # noqa: E402
-from agent.table import table  # noqa: E402
-from edge_fed.config import Overrides  # noqa: E402
-from edge_fed.program import log  # noqa: E402
-from edge_fed.program.exit_codes import ExitCode, ProgramError  # noqa: E402
-from edge_fed.program.supervision import NoSupervisor, StdioSupervisor  # noqa: E402
-from protocol.link import LinkProfile  # noqa: E402
-
-DEFAULT_SERVER = "tcp://127.0.0.1:5555"
-EPILOG = """\
-exit codes: 0 done; 1 a step failed; 2 usage; 4 refused by the server; 5 no server within --give-up-after;
-6 address; 7 the goal is in use or was taken over; 9 the server ended early; 130, 143 signals
-"""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    p = argparse.ArgumentParser(
-        prog="python -m agent",
-        description="One agent: trains its goal with the others, or onboards a goal that does not train. "
-        "All settings come from the server; the ones below change this agent alone and are recorded.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    p.add_argument("--goal", type=_count, required=True, metavar="K", help="goal = agent id")
-    p.add_argument("--server", default=DEFAULT_SERVER, metavar="ADDR", help="default: %(default)s")
-    p.add_argument("--onboard", action="store_true", help="do not train, even if the goal could")
-    p.add_argument(
-        "--at", type=_at, default="final", metavar="WHEN",
-        help="initialization that an onboarder adapts: final (default), now, or a round",
-    )  # fmt: skip
-    p.add_argument("--save", type=Path, metavar="FILE.npz", help="keep the adapted policy")
-    p.add_argument(
-        "--give-up-after", type=_seconds, default=60.0, metavar="S", help="patience without a server (60)"
-    )
-    p.add_argument("--take-over", action="store_true", help="displace a living agent of the same goal")
-    own = p.add_argument_group("this agent alone")
-    own.add_argument("--inner-batch", type=_count, metavar="N")
-    own.add_argument("--hessian-batch", type=_count, metavar="N")
-    own.add_argument("--outer-batch", type=_count, metavar="N")
-    own.add_argument("--curvature", metavar="NAME", help="estimator of the exact variant")
-    own.add_argument("--env-arg", action="append", default=[], metavar="KEY=VALUE", help="of its environment")
-    own.add_argument("--compute-delay", type=_seconds, metavar="S", help="added to each local step")
-    own.add_argument(
-        "--link", action="append", default=[], metavar="KEY=VALUE",
-        help="emulated link: " + ", ".join(LinkProfile.__struct_fields__),
-    )  # fmt: skip
-    p.add_argument("--state-dir", type=Path, metavar="DIR", help="where agent state survives a restart")
-    p.add_argument("--log-format", choices=("text", "json"), default="text")
-    p.add_argument("--log-level", choices=tuple(log.LEVELS), default="info")
-    p.add_argument("--supervised", action="store_true", help="JSON events on stdout, commands on stdin")
-    p.add_argument("--json", action="store_true", help="one JSON object on stdout at the end")
-    return p
+INTERRUPTED = 130  # `ExitCode.INTERRUPTED`; its module may not have loaded yet
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one agent; returns its exit code."""
-    p = parser()
-    chosen = p.parse_args(arguments)
-    overrides = _overrides(p, chosen)
-    if chosen.save and not chosen.save.absolute().parent.is_dir():
-        p.error(f"--save {chosen.save}: there is no folder {chosen.save.parent}")
-    logger = log.configure(chosen.log_format, chosen.log_level, agent=chosen.goal)
-    shown: dict[str, Any] = {"round": None, "rows": []}
-
-    def show(round_: int, rows: tuple[dict[str, Any], ...]) -> None:
-        shown.update(round=round_, rows=list(rows))
-        if not chosen.json and not chosen.supervised:
-            print(table(rows), flush=True)
-
-    program = AgentProgram(
-        chosen.goal,
-        chosen.server,
-        logger=logger,
-        state_folder=chosen.state_dir or _state_folder(),
-        supervisor=StdioSupervisor() if chosen.supervised else NoSupervisor(),
-        overrides=overrides,
-        role="onboard" if chosen.onboard else "auto",
-        give_up_after_s=chosen.give_up_after,
-        at=chosen.at,
-        save=chosen.save,
-        take_over=chosen.take_over,
-        show=show,
-    )
+    """Pins the threads before NumPy is loaded, then runs the command."""
     try:
-        code, why = asyncio.run(_run(program)), program.exit.why if program.exit else ""
-    except ProgramError as error:
-        code, why = error.code, error.message
-        logger.error(f"exit: {why}", code=int(code), **({"hint": error.hint} if error.hint else {}))
-    if chosen.json and not chosen.supervised:
-        print(json.dumps({"goal": chosen.goal, "code": int(code), "why": why, **shown}), flush=True)
-    if program.busy:
-        _leave_now(code)
-    return int(code)
+        from edge_fed.program.launch import import_lightly, prepare
 
+        prepare()
+        import_lightly()
+        from agent.command_line import main as command
 
-async def _run(program: AgentProgram) -> ExitCode:
-    loop = asyncio.get_running_loop()
-    for number, code in ((signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)):
-        loop.add_signal_handler(number, _signalled, program, signal.Signals(number).name, code)
-    return await program.run()
-
-
-def _signalled(program: AgentProgram, name: str, code: ExitCode) -> None:
-    """The first signal ends in order, the second at once."""
-    if program.exit:
-        _leave_now(code)
-    program.stop(f"got {name}", code)
-
-
-def _leave_now(code: ExitCode) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(int(code))
-
-
-def _overrides(p: argparse.ArgumentParser, chosen: argparse.Namespace) -> Overrides:
-    """This agent's own settings, checked as far as that is possible without the server."""
-    from edge_fed.errors import Fault
-    from edge_fed.program.conversion import convert
-
-    tree: dict[str, Any] = {
-        "args": _pairs(p, "--env-arg", chosen.env_arg),
-        "inner_batch": chosen.inner_batch,
-        "hessian_batch": chosen.hessian_batch,
-        "outer_batch": chosen.outer_batch,
-        "curvature": chosen.curvature,
-        "compute_delay_s": chosen.compute_delay,
-        "link": _pairs(p, "--link", chosen.link) or None,
-    }
-    faults: list[Fault] = []
-    overrides = convert({name: value for name, value in tree.items() if value is not None}, Overrides, faults)
-    if tree["link"]:
-        convert(tree["link"], LinkProfile, faults, "link")
-    if faults or overrides is None:
-        p.error("; ".join(str(fault) for fault in faults))
-    return overrides
-
-
-def _pairs(p: argparse.ArgumentParser, option: str, pairs: list[str]) -> dict[str, Any]:
-    found = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not key or not equals:
-            p.error(f"{option} {pair!r}: write {option} key=value")
-        found[key] = _value(text)
-    return found
-
-
-def _value(text: str) -> Any:
-    """A TOML value, else the text itself."""
-    import tomllib
-
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0.0 <= seconds <= 1e7:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to 1e7")
-    return seconds
-
-
-def _at(text: str) -> str | int:
-    if text in ("final", "now"):
-        return text
-    if text.isdecimal():
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is neither final, now nor a round")
-
-
-def _state_folder() -> Path:
-    home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "edge-fed"
+        return command(arguments)
+    except KeyboardInterrupt:  # while modules load
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from functools import partial
 
 from agent import events as e
 from agent.lane import Lane
+from edge_fed.program.guard import GuardedLoop
 from protocol.codec import DEFAULT_LIMITS, Frames, decode, encode
 from protocol.errors import Closed, NotConnected, RemoteProtocolError, VersionMismatch
 from protocol.limits import Limits
@@ -25,7 +26,7 @@ class Carriage:
         socket: Of this agent; closed by `close`.
         agent: Keys the draws of the emulated link.
         deliver: Called with each event.
-        broken: Called when reading ended with an error that should not exist.
+        broken: Called with an error that should not exist, of whatever runs here on its own.
 
     Attributes:
         limits: Of the wire, as WELCOME said.
@@ -45,7 +46,7 @@ class Carriage:
         self._broken = broken
         self._draws = draws(0, agent)
         self._link = Link(PERFECT, lambda key: self._draws(key))
-        loop = asyncio.get_running_loop()
+        loop = GuardedLoop(asyncio.get_running_loop(), broken)
         self._clock = loop.time
         self._lanes: dict[Direction, Lane] = {"up": Lane(loop), "down": Lane(loop)}
         self._attempts: dict[tuple[Direction, str], tuple[int, int]] = {}
@@ -101,14 +102,15 @@ class Carriage:
             self._deliver(e.NotSent(message))
             if self._waiting is None or self._waiting.done():
                 self._waiting = asyncio.create_task(self._find(), name=f"agent {self._agent} connects")
+                self._waiting.add_done_callback(self._ended)
 
     async def _find(self) -> None:
         with contextlib.suppress(Closed):
             await self._socket.writable()
             self._deliver(e.Reachable())
 
-    def _ended(self, reader: asyncio.Task[None]) -> None:
-        if not reader.cancelled() and (error := reader.exception()):
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
             self._broken(error)
 
     async def _read(self) -> None:

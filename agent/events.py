@@ -94,11 +94,19 @@ class Trained(Event, frozen=True):
 
 
 class Measured(Event, frozen=True):
-    """Evaluation or onboarding is done."""
+    """Evaluation or onboarding is done.
+
+    Attributes:
+        number: Of the work.
+        rows: What was measured.
+        trajectories: Sampled for it.
+        unsaved: Why the adapted policy could not be kept; empty: it was, or nobody wanted it.
+    """
 
     number: int
     rows: tuple[dict[str, Any], ...]
     trajectories: int
+    unsaved: str = ""
 
 
 class Failed(Event, frozen=True):

@@ -4,13 +4,15 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from edge_fed.program.guard import GuardedLoop
+
 Arrival = Callable[[], None]
 
 
 class Lane:
     """First in, first out. A deque, because timers of equal times have no order among themselves."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | GuardedLoop) -> None:
         self._loop = loop
         self._waiting: deque[tuple[float, Arrival]] = deque()
         self._timer: asyncio.TimerHandle | None = None

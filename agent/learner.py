@@ -135,26 +135,28 @@ class Learner:
     def evaluate(self, work: e.Evaluate) -> e.Measured:
         """Measures the shared parameters on this goal; with ``save``, keeps the policy adapted from them."""
         config, seed = self._config.onboarding, self._config.seed
-        row = evaluate(self._task, work.params, seed, config)
+        row, unsaved = evaluate(self._task, work.params, seed, config), ""
         if self._save:
             aside = msgspec.structs.replace(
                 self._task, sample=Sampler(self._task.environment, self._task.policy)
             )
             rng = stream(seed, self._goal, 0, 0, Purpose.EVALUATE)
             adapted = adapt(aside, work.params, config.adapt_episodes, rng, alpha=config.step_size)
-            self._keep(work.round, work.params, adapted, config.adapt_episodes)
-        return e.Measured(work.number, (row,), int(row["trajectories"]))
+            unsaved = self._keep(work.round, work.params, adapted, config.adapt_episodes)
+        return e.Measured(work.number, (row,), int(row["trajectories"]), unsaved)
 
     def onboard(self, work: e.Onboard, progress: Progress) -> e.Measured:
         """Adapts the initialization with every budget, beside the baselines."""
         config = self._config.onboarding
         found = onboard(self._task, work.params, self._config.seed, config, progress)
-        if self._save:
-            self._keep(work.round, work.params, found.params, max(config.m_adapt, default=0))
+        unsaved = self._keep(work.round, work.params, found.params, max(config.m_adapt, default=0))
         trajectories = found.adapt_trajectories + found.eval_trajectories
-        return e.Measured(work.number, tuple(found.rows), trajectories)
+        return e.Measured(work.number, tuple(found.rows), trajectories, unsaved)
 
-    def _keep(self, round_: int, shared: F8, adapted: F8, m_adapt: int) -> None:
+    def _keep(self, round_: int, shared: F8, adapted: F8, m_adapt: int) -> str:
+        """Writes the adapted policy, if that is wanted; returns why it could not. The rows stand anyway."""
+        if self._save is None:
+            return ""
         about = {
             "schema": SAVE_SCHEMA,
             "goal": self._goal,
@@ -166,5 +168,8 @@ class Learner:
         }
         buffer = io.BytesIO()
         np.savez(buffer, params=adapted, initial=shared, about=np.array(json.dumps(about)))
-        if self._save:
+        try:
             write_atomic(self._save, buffer.getvalue(), sync=True)
+        except OSError as error:
+            return f"the policy cannot be saved to {self._save}: {error.strerror}"
+        return ""

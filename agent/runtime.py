@@ -25,6 +25,7 @@ from agent.state_machine import Machine
 from agent.worker import Performer, Worker
 from edge_fed.config import Overrides, changed
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.guard import GuardedLoop
 from edge_fed.program.log import Logger
 from edge_fed.program.supervision import NoSupervisor, Supervisor
 from edge_fed.seeding import Purpose, stream
@@ -66,6 +67,7 @@ class AgentProgram:
 
     Attributes:
         exit: How the program ended; None while it runs.
+        busy: The worker thread was still in a step when the program had ended.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class AgentProgram:
         performer: Callable[[], Performer] | None = None,
     ) -> None:
         self.exit: e.Exit | None = None
+        self.busy = False
         self._goal = goal
         self._own = overrides or Overrides()
         self._address = address
@@ -112,16 +115,11 @@ class AgentProgram:
         self._events: deque[e.Event] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._ordered = False  # the supervisor has set delay or link
-        self._loop: asyncio.AbstractEventLoop
+        self._loop: GuardedLoop
         self._machine: Machine
         self._worker: Worker
         self._carriage: Carriage
         self._over: asyncio.Future[None]
-
-    @property
-    def busy(self) -> bool:
-        """The worker thread is still in a step although the program has ended."""
-        return self.exit is not None and self._worker.alive
 
     async def run(self) -> ExitCode:
         """Runs until the machine says `Exit`. Cancelling it is a kill: no BYE, nothing is kept.
@@ -129,7 +127,8 @@ class AgentProgram:
         Raises:
             ProgramError: The address cannot be used.
         """
-        loop = self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        self._loop = GuardedLoop(loop, self.fail)
         context = self._context or Context()
         try:
             socket = AgentSocket.connect(context, self._address)
@@ -144,10 +143,10 @@ class AgentProgram:
         )
         self._machine = Machine(self._plan, loop.time(), self._jitter)
         self._carriage = Carriage(socket, self._goal, self.tell, self._finish)
-        self._carriage.emulate(_profile(self._own))
         linger_ms = 0
+        self._worker.start()
         try:
-            self._worker.start()
+            self._carriage.emulate(_profile(self._own))
             self._supervisor.listen(self._from_thread(self._command))
             self.tell(e.Tick())
             await self._over
@@ -158,7 +157,7 @@ class AgentProgram:
             self._worker.close()
             await self._carriage.close(linger_ms)
             await _at_most(WORKER_END_S, thread_ended)
-            self._worker.join(0.1 if thread_ended.is_set() else 0.0)
+            self.busy = not self._worker.join(0.1 if thread_ended.is_set() else 0.0)
             self._close_own(context)
         if self.exit is None:  # a kill that the process survived: it runs inside another program
             return ExitCode.FAILED
@@ -168,6 +167,10 @@ class AgentProgram:
     def stop(self, why: str, code: ExitCode) -> None:
         """Ends in order, with BYE; call it in the loop's thread."""
         self.tell(e.Stop(why, code))
+
+    def fail(self, error: Exception) -> None:
+        """Ends at once, with this error; for callbacks that may not fail in silence."""
+        self._finish(error)
 
     # --- events in, commands out -------------------------------------------------------------------
 
@@ -211,11 +214,7 @@ class AgentProgram:
         self.tell(e.Tick(self._worker.progress, late_s))
 
     def _from_thread(self, function: Callable[..., Any]) -> Callable[..., None]:
-        def call(*args: Any) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is interested any more
-                self._loop.call_soon_threadsafe(function, *args)
-
-        return call
+        return lambda *args: self._loop.post(function, *args)
 
     def _finish(self, error: BaseException | None = None) -> None:
         if self._over.done():

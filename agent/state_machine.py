@@ -45,6 +45,8 @@ class Machine:
         self._committed = 0
         self._progress = 0
         self._server_says = ""
+        self._refusal = ""
+        self._unsaved = ""
         self._idle_since = now
         self._say_round_at = now
         self._out = Script()
@@ -184,6 +186,9 @@ class Machine:
         self._idle_since = now
         self._out.tell("registered", role=message.role, run=event.header.run.hex())
         self._duties.welcome(message, event.header.run, self._out)
+        if message.role == "train" and self._plan.at != "final":
+            text = f"goal {self._plan.agent} trains in this run: --at is for onboarders and has no effect"
+            self._out.log("warning", text, hint="add --onboard")
 
     def _reject(self, message: m.Reject, _event: e.Received, _now: float) -> None:
         code = ExitCode.SUPERSEDED if message.reason == "goal_in_use" else ExitCode.REFUSED
@@ -196,6 +201,7 @@ class Machine:
         if message.code == "conflict":
             self._duties.conflict(message, self._out)
         elif message.code != "unknown_session":
+            self._refusal = message.message
             self._out.log(
                 "warning", f"the server could not accept a message: {message.message}", code=message.code
             )
@@ -231,7 +237,9 @@ class Machine:
 
     def _shutdown(self, message: m.Shutdown, _event: e.Received, _now: float) -> None:
         code, why = OUTCOMES[message.outcome], f"the server ended ({message.outcome}): {message.reason}"
-        if self._duties.role == "onboard" and not self._duties.measured_rows:
+        if message.reason and message.reason == self._refusal:  # the end of this session alone
+            code, why = ExitCode.REFUSED, f"refused by the server: {message.reason}"
+        elif self._duties.role == "onboard" and not self._duties.measured_rows:
             code, why = ExitCode.STOPPED, f"{why}; this agent had not measured its rows yet"
         self._exit(code, why)
 
@@ -246,6 +254,9 @@ class Machine:
         self._duties.trained(event, level, self._out)
 
     def _measured(self, event: e.Measured, _now: float) -> None:
+        self._unsaved = event.unsaved
+        if event.unsaved:
+            self._out.log("error", event.unsaved)
         self._duties.measured(event, self._out)
 
     def _failed(self, event: e.Failed, now: float) -> None:
@@ -284,6 +295,8 @@ class Machine:
 
     def _exit(self, code: ExitCode, why: str, hint: str = "") -> None:
         self.ended = True
+        if code is ExitCode.OK and self._unsaved:
+            code, why, hint = ExitCode.FAILED, f"{why}, but {self._unsaved}", "choose another --save"
         self._out.do(e.StopWork())
         self._out.do(e.Exit(code, why, hint))
 

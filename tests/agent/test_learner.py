@@ -193,6 +193,15 @@ def test_onboarding_gives_the_rows_of_onboard(tmp_path: Path) -> None:
         assert np.array_equal(kept["params"], found.params)
 
 
+@pytest.mark.parametrize("work", [e.Onboard(2, 150, start()), e.Evaluate(2, 150, start())])
+def test_rows_survive_a_policy_that_cannot_be_saved(work: e.Work, tmp_path: Path) -> None:
+    """The measurement is not thrown away for want of a folder; what was wrong is named."""
+    made = learner(tmp_path, goal=7, save=tmp_path / "gone" / "policy.npz")
+    measured = made.perform(work, silent)
+    assert isinstance(measured, e.Measured) and measured.rows
+    assert "gone/policy.npz: No such file" in measured.unsaved
+
+
 def test_a_goal_that_does_not_exist_is_named(tmp_path: Path) -> None:
     """Building for such a goal names the valid range."""
     with pytest.raises(UnknownGoal, match="0"):

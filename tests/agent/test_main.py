@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent.__main__ import main, parser
+from agent.__main__ import main as agent_main
+from agent.command_line import LINK_BOUNDS, main, parser
+from edge_fed import validation
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from protocol.transport import Context
@@ -60,24 +62,79 @@ def test_json_reports_the_end_as_one_object(tmp_path: Path) -> None:
         (["--goal", "0", "--give-up-after", "nan"], "--give-up-after"),
         (["--goal", "0", "--give-up-after", "-3"], "--give-up-after"),
         (["--goal", "0", "--at", "later"], "neither final, now nor a round"),
-        (["--goal", "0", "--inner-batch", "0"], "inner_batch"),
+        (["--goal", "99999999999999999999"], "too large"),
+        (["--goal", "9" * 5000], "too large"),
+        (["--goal", str(2**63)], "too large"),
+        (["--goal", "0", "--at", "99999999999999999999"], "too large"),
+        (["--goal", "0", "--inner-batch", "99999999999999999999"], "--inner-batch"),
+        (["--goal", "0", "--env-arg", "size=99999999999999999999"], "cannot be sent"),
+        (["--goal", "0", "--env-arg", f"size={'[' * 40}1{']' * 40}"], "cannot be sent"),
+        (["--goal", "0", "--inner-batch", "0"], "--inner-batch"),
+        (["--goal", "0", "--compute-delay", "20000"], "--compute-delay"),
         (["--goal", "0", "--link", "latency=1"], "latency_s"),
         (["--goal", "0", "--link", "latency_s"], "key=value"),
-        (["--goal", "0", "--link", "loss=2"], "link.loss"),
+        (["--goal", "0", "--link", "loss=2"], "--link loss=2"),
+        (["--goal", "0", "--link", "latency_s=3600"], "from 0 to 60"),
+        (["--goal", "0", "--link", "bandwidth_bps=0"], "from 1 to 1e+12"),
+        (["--goal", "0", "--link", "jitter_s=nan"], "from 0 to 60"),
+        (["--goal", "0", "--link", f"jitter_s={'9' * 400}"], "--link jitter_s"),
         (["--goal", "0", "--env-arg", "=3"], "key=value"),
         (["--goal", "0", "--compute-delay", "inf"], "--compute-delay"),
         (["--goal", "0", "--save", "/no/such/folder/p.npz"], "no folder"),
+        (["--goal", "0", "--save", "/tmp"], "a folder"),
+        (["--goal", "0", "--save", "/dev/null"], "no regular file"),
+        (["--goal", "0", "--save", "/proc/policy.npz"], "cannot be written"),
+        (["--goal", "0", "--save", f"/tmp/{'x' * 300}/p.npz"], "no folder"),
+        (["--goal", "0", "--state-dir", "/dev/null"], "no folder"),
+        (["--goal", "0", "--state-dir", "/dev/null/below"], "no folder"),
+        (["--goal", "0", "--state-dir", "/proc/state/below"], "cannot be written"),
         (["--goal", "0", "--nonsense"], "--nonsense"),
     ],
 )
 def test_bad_arguments_are_usage_errors(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 2, and the message names what was wrong."""
+    """Exit 2, and one line that names what was wrong and where to look."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == ExitCode.USAGE
-    assert named in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert named in error and "--help" in error
+    assert error.count("\n") == 1 and len(error) < 1000
+
+
+def test_a_link_is_bounded_as_in_a_configuration() -> None:
+    """A longer latency would keep REGISTER from the server that could refuse it."""
+    assert LINK_BOUNDS == validation.LINK_BOUNDS
+
+
+def test_ctrl_c_while_modules_load_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The signal's code, no trace."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("edge_fed.program.launch.import_lightly", interrupted)
+    assert agent_main(["--goal", "0"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bug_ends_with_1_and_its_trace_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Whoever reads the log finds it; whoever reads the result finds the code."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("agent.runtime.Machine.handle", broken)
+    arguments = ["--goal", "0", "--server", f"ipc://{tmp_path}/x", "--json"]
+    assert main(arguments) == ExitCode.FAILED
+    out, error = capsys.readouterr()
+    assert json.loads(out.splitlines()[-1])["code"] == ExitCode.FAILED
+    assert "Traceback" in error and "in broken" in error
 
 
 @pytest.mark.processes
@@ -163,7 +220,7 @@ def test_an_agent_with_a_numpy_policy_loads_nothing_heavy(tmp_path: Path) -> Non
     """Building, training, evaluating and onboarding import neither torch nor plotting nor gymnasium."""
     script = f"""
 import sys
-import agent.__main__
+import agent.command_line
 from pathlib import Path
 import msgspec
 from agent import events as e

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent import events as e
+from agent.runtime import AgentProgram
 from edge_fed.config import Overrides
 from edge_fed.params import crc32
 from edge_fed.program.exit_codes import ExitCode, ProgramError
@@ -17,7 +18,7 @@ from protocol.codec import PREAMBLE, encode
 from protocol.limits import MAGIC
 from protocol.transport import Context
 from tests.agent.fake_server import FakeServer, Scripted, program
-from tests.agent.scripted import params
+from tests.agent.scripted import INITIAL, LIMITS, params
 
 
 @pytest.fixture
@@ -209,6 +210,47 @@ async def test_an_error_in_a_step_is_told_and_traced(context: Context, tmp_path:
     await server.hear(m.Bye)
     assert await finish(server, running) is ExitCode.FAILED
     assert "Traceback" in lines.text
+
+
+@pytest.mark.parametrize("callback", ["start", "built", "supervisor", "timer", "lane", "reconnect"])
+async def test_a_callback_that_fails_ends_the_agent(
+    callback: str, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever raises, in whichever callback: run() raises it, and no agent stays that does nothing."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    link = {"latency_s": 0.01} if callback == "lane" else None
+    server = FakeServer(context)
+    agent, supervisor, _ = program(context, tmp_path, overrides=Overrides(link=link))
+    if callback == "start":
+        monkeypatch.setattr("agent.runtime._profile", broken)
+    running = asyncio.create_task(agent.run())
+    if callback != "start":
+        await server.hear(m.Register)
+        if callback == "built":
+            monkeypatch.setattr("agent.runtime._profile", broken)
+        welcome = m.Welcome(role="train", config={}, limits=LIMITS, initial_sha256=INITIAL)
+        server.say(welcome)
+    if callback in ("supervisor", "timer", "lane", "reconnect"):
+        await server.hear(m.Ready)
+    if callback == "supervisor":
+        monkeypatch.setattr("agent.runtime.obey", broken)
+        supervisor.command({"command": "leave"})
+    elif callback == "timer":
+        monkeypatch.setattr(AgentProgram, "_ring", broken)
+        server.theta(1)
+    elif callback == "lane":
+        monkeypatch.setattr("agent.carriage.Carriage._leave", broken)
+        server.theta(1)
+    elif callback == "reconnect":
+        agent._carriage._waiting = task = asyncio.create_task(agent._carriage._find())
+        monkeypatch.setattr(agent._carriage, "_deliver", broken)
+        task.add_done_callback(agent._carriage._ended)
+    with pytest.raises(ZeroDivisionError):
+        await finish(server, running)
+    assert not agent.busy
 
 
 async def test_a_bug_in_carrying_out_ends_with_its_trace(context: Context, tmp_path: Path) -> None:

@@ -595,6 +595,38 @@ def test_onboarding_from_request_to_exit() -> None:
     assert of(commands, e.Exit)[0].code is ExitCode.OK
 
 
+def test_an_unsaved_policy_is_told_at_the_end_and_no_success() -> None:
+    """The rows are shown and reported all the same; exit 1 without a trace."""
+    server = ServerSide()
+    agent = onboarder(server)
+    (work,) = of(agent.tell(init(server)), e.Onboard)
+    commands = agent.tell(e.Measured(work.number, ROWS, 512, unsaved="the policy cannot be saved: full"))
+    assert of(commands, e.Show)[0].rows == ROWS and sent(commands, m.Report)
+    assert "trace" not in texts(commands)
+    (end,) = of(agent.tell(server.say(m.Heartbeat(phase="serving"))), e.Exit)
+    assert end.code is ExitCode.FAILED and "cannot be saved: full" in end.why
+
+
+def test_a_refused_request_is_a_refusal_and_not_the_server_s_end() -> None:
+    """ERROR and SHUTDOWN with one and the same reason: exit 4. Another reason: exit 9."""
+    for said, code in (("no round 999", ExitCode.REFUSED), ("another fault", ExitCode.STOPPED)):
+        server = ServerSide()
+        agent = onboarder(server, at="round", at_round=999)
+        agent.tell(server.say(m.Error(code="internal", message=said)))
+        (end,) = of(agent.tell(server.say(m.Shutdown(outcome="failed", reason="no round 999"))), e.Exit)
+        assert end.code is code and "no round 999" in end.why
+        assert ("the server ended" in end.why) is (code is ExitCode.STOPPED)
+
+
+def test_a_wish_of_onboarders_has_no_effect_on_training_and_says_so() -> None:
+    """--at now on a goal that trains: one warning with the flag that was meant."""
+    for role, warned in (("train", True), ("onboard", False)):
+        server, agent = ServerSide(), Agent(at="now")
+        server.hear(agent.tell(e.Tick()))
+        commands = agent.tell(server.welcome(role))  # type: ignore[arg-type]
+        assert ("--at is for onboarders" in texts(commands)) is warned
+
+
 def test_a_repeated_init_is_adapted_once() -> None:
     """INIT sent twice neither restarts the work nor measures again."""
     server = ServerSide()
