@@ -173,7 +173,12 @@ class Duties:
         self._start(e.Onboard(self._next(), init.round, params), key, out)
 
     def ack(self, ack: m.Ack, out: Script) -> None:
-        """The server received an update, and says what it will do with it."""
+        """The server received an update or a report, and says what it will do with it."""
+        if ack.of != "update":
+            report = self.outbox.get("report")
+            if report and report.round == ack.round:
+                self.outbox.confirm("report")
+            return
         update = self.outbox.get("update")
         if update is None or update.round != ack.round:
             return
@@ -238,7 +243,7 @@ class Duties:
             rows=measured.rows,
             trajectories=measured.trajectories,
         )
-        self.outbox.put("report", Parcel(report, round=work.round, key=self._key, by_receipt=False))
+        self.outbox.put("report", Parcel(report, round=work.round, key=self._key))
         if onboarding:
             out.tell("rows", round=work.round, rows=list(measured.rows))
             out.do(e.Show(work.round, measured.rows))

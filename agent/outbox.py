@@ -2,8 +2,7 @@
 
 A DEALER reconnects unseen and what was in its pipe is gone, so delivery is inferred. The pipe is first in
 first out and the server answers every heartbeat: the answer to a heartbeat that went out AFTER a message
-proves that the message was processed or lost. If its receipt has not come by then, it was lost. Reports have
-no receipt: they count as delivered by then, and are sent again in every new session.
+proves that the message was processed or lost. If its receipt has not come by then, it was lost.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +24,6 @@ class Parcel(msgspec.Struct):
         tensors: Its tensors.
         round: Of the message.
         key: What it answers; an equal question gets it again instead of new work.
-        by_receipt: The protocol confirms this type.
         travelling: It was sent in this session and is not known to be lost.
         delivered: The server has it, in this session.
         before: Heartbeats that were unanswered when it was sent.
@@ -35,7 +33,6 @@ class Parcel(msgspec.Struct):
     tensors: Mapping[str, F8] = {}
     round: int = 0
     key: object = None
-    by_receipt: bool = True
     travelling: bool = False
     delivered: bool = False
     before: int = 0
@@ -90,7 +87,7 @@ class Outbox:
             if parcel.before > 0:
                 parcel.before -= 1
             else:
-                parcel.travelling, parcel.delivered = False, not parcel.by_receipt
+                parcel.travelling = False
 
     def new_session(self) -> None:
         """Nothing that was sent before counts."""

@@ -119,8 +119,6 @@ class Machine:
             self._send(parcel.message, now, parcel.tensors)
             if isinstance(parcel.message, m.Update):
                 self._out.tell("sent", round=parcel.round)
-            elif isinstance(parcel.message, m.Report) and self._duties.role == "onboard":
-                self._beat(now)  # its answer is the proof of delivery; do not wait an interval for it
 
     def _name_wait(self, now: float) -> None:
         what, since = self._wait(now)
@@ -213,8 +211,6 @@ class Machine:
     def _heartbeat(self, message: m.Heartbeat, _event: e.Received, _now: float) -> None:
         self._server_says = message.message
         self._duties.outbox.beat_answered()
-        if self._duties.reported:
-            self._leave(ExitCode.OK, "onboarded and reported")
 
     def _theta(self, message: m.Theta, event: e.Received, _now: float) -> None:
         self._duties.theta(event, message, self._out)
@@ -227,6 +223,8 @@ class Machine:
 
     def _ack(self, message: m.Ack, _event: e.Received, _now: float) -> None:
         self._duties.ack(message, self._out)
+        if self._duties.reported:
+            self._leave(ExitCode.OK, "onboarded and reported")
 
     def _ping(self, _message: m.Ping, _event: e.Received, now: float) -> None:
         self._send(m.Pong(), now)

@@ -170,14 +170,16 @@ class Update(Message, frozen=True, kw_only=True, tag="UPDATE"):
 
 
 class Ack(Message, frozen=True, kw_only=True, tag="ACK"):
-    """Server's receipt for an update; it counts only once ``committed`` reaches its round.
+    """Server's receipt. An update counts only once ``committed`` reaches its round.
 
     Attributes:
-        round: Of the update.
+        of: What was received: an update, or a report of this kind.
+        round: Of the update or report.
         outcome: held, duplicate (already held, same crc), late (excused before), refused.
         reason: Why it was refused.
     """
 
+    of: Literal["update", "evaluation", "onboarding"] = "update"
     round: UInt
     outcome: Literal["held", "duplicate", "late", "refused"]
     reason: Text = ""

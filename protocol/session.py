@@ -84,6 +84,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Onboard, (State.READY, State.WAITING, State.ONBOARDING), State.WAITING, "onboard"),
     Rule(Init, (State.WAITING, State.ONBOARDING), State.ONBOARDING, "onboard"),  # a lost one is sent again
     Rule(Report, (State.ONBOARDING,), None, "onboard"),
+    Rule(Ack, (State.ONBOARDING,), None, "onboard"),
     Rule(Heartbeat, OPEN, None),
     Rule(Ping, OPEN, None),
     Rule(Pong, OPEN, None),

@@ -213,6 +213,7 @@ class Machine:
     def _report(self, member: Member, event: e.Received, now: float) -> None:
         message = event.message
         assert isinstance(message, m.Report)
+        self.out.send(member, m.Ack(of=message.kind, round=message.round, outcome="held"))
         if member.role == "train":
             self.course.measuring.report(member, message, now)
         else:

@@ -4,11 +4,6 @@ from agent.outbox import Outbox, Parcel
 from protocol import messages as m
 
 
-def report() -> Parcel:
-    """A message that has no receipt."""
-    return Parcel(m.Report(kind="evaluation", round=1, rows=(), trajectories=0), by_receipt=False)
-
-
 def anything(_kind: type[m.Message]) -> bool:
     """The order of messages allows all."""
     return True
@@ -54,14 +49,12 @@ def test_a_confirmed_parcel_is_kept_and_not_sent_again() -> None:
     assert box.take(anything) == [parcel]
 
 
-def test_a_message_without_receipt_is_delivered_when_it_is_overtaken() -> None:
-    """A report counts as delivered by the answer to a later heartbeat."""
-    box, parcel = Outbox(), report()
+def test_what_the_server_asks_for_again_goes_out_again() -> None:
+    """An equal question means that the answer is missing, whatever was confirmed."""
+    box, parcel = Outbox(), Parcel(m.Pong())
     box.put("report", parcel)
     box.take(anything)
-    assert not parcel.delivered
-    box.beat()
-    box.beat_answered()
+    box.confirm("report")
     assert parcel.delivered and box.take(anything) == []
     box.again("report")
     assert box.take(anything) == [parcel]

@@ -72,6 +72,7 @@ async def test_an_onboarder_shows_its_rows_and_leaves(context: Context, tmp_path
     server.say(m.Init(round=7, crc32=crc32(params()), final=False), params=params())
     report = await server.hear(m.Report)
     assert shown == [(7, report.rows)] and report.round == 7
+    server.say(m.Ack(of="onboarding", round=7, outcome="held"))
     await server.hear(m.Bye)
     assert await finish(server, running) is ExitCode.OK
     assert supervisor.names[-2:] == ["rows", "exit"]

@@ -587,12 +587,24 @@ def test_onboarding_from_request_to_exit() -> None:
     commands = agent.tell(e.Measured(work.number, ROWS, 512))
     assert of(commands, e.Show)[0].rows == ROWS
     assert {"round": 40, "rows": list(ROWS)} in [c.fields for c in of(commands, e.Tell) if c.name == "rows"]
-    report, beat = server.hear(commands)
+    (report,) = server.hear(commands)
     assert isinstance(report, m.Report) and report.rows == ROWS and report.kind == "onboarding"
-    assert isinstance(beat, m.Heartbeat) and beat.phase == "onboarding"
-    commands = agent.tell(server.say(m.Heartbeat(phase="serving")))
+    assert agent.machine.phase == "onboarding", "until the receipt is here"
+    commands = agent.tell(server.say(m.Ack(of="onboarding", round=40, outcome="held")))
     assert isinstance(server.hear(commands)[0], m.Bye)
     assert of(commands, e.Exit)[0].code is ExitCode.OK
+
+
+def test_a_report_that_was_lost_is_sent_again() -> None:
+    """The answer to a later heartbeat without ACK: an onboarder must not leave with its rows untold."""
+    server = ServerSide()
+    agent = onboarder(server)
+    (work,) = of(agent.tell(init(server)), e.Onboard)
+    (report,) = sent(agent.tell(e.Measured(work.number, ROWS, 512)), m.Report)
+    beats = server.hear(agent.run_until(1.1))
+    assert [type(message) for message in beats] == [m.Heartbeat]
+    assert sent(agent.tell(server.say(m.Heartbeat(phase="serving")))) == [report]
+    assert not agent.machine.ended
 
 
 def test_an_unsaved_policy_is_told_at_the_end_and_no_success() -> None:
@@ -603,7 +615,7 @@ def test_an_unsaved_policy_is_told_at_the_end_and_no_success() -> None:
     commands = agent.tell(e.Measured(work.number, ROWS, 512, unsaved="the policy cannot be saved: full"))
     assert of(commands, e.Show)[0].rows == ROWS and sent(commands, m.Report)
     assert "trace" not in texts(commands)
-    (end,) = of(agent.tell(server.say(m.Heartbeat(phase="serving"))), e.Exit)
+    (end,) = of(agent.tell(server.say(m.Ack(of="onboarding", round=150, outcome="held"))), e.Exit)
     assert end.code is ExitCode.FAILED and "cannot be saved: full" in end.why
 
 

@@ -105,6 +105,10 @@ class FakeAgent:
         """How many messages of a type came."""
         return sum(isinstance(message, kind) for message in self.inbox)
 
+    def acks(self) -> list[m.Ack]:
+        """The receipts of updates, in order."""
+        return [message for message in self.inbox if isinstance(message, m.Ack) and message.of == "update"]
+
     def update(self, value: float = 1.0, **fields: Any) -> list[e.Command]:
         """Answers the newest THETA with a constant delta."""
         theta = self.last(m.Theta)
