@@ -10,6 +10,10 @@ from protocol.session import Session
 from server import events as e
 from server.members import Member
 
+NOISY = frozenset({"illegal", "lagging", "malformed", "rejected"})
+"""Notes that a stranger can cause as often as it likes: after `LOUD` of a kind, only every power of two."""
+LOUD = 100
+
 
 class Outbox:
     """Commands in the order in which they are to be carried out.
@@ -22,6 +26,7 @@ class Outbox:
         self.run_id = run_id
         self.committed = 0
         self._commands: list[e.Command] = []
+        self._noise = dict.fromkeys(NOISY, 0)
 
     def take(self) -> list[e.Command]:
         """The commands collected since the last call."""
@@ -45,7 +50,12 @@ class Outbox:
         self.put(e.Log(level, text, fields))
 
     def note(self, event: str, text: str, level: e.Level = "info", **fields: Any) -> None:
-        """One line for people and one in ``events.jsonl``."""
+        """One line for people and one in ``events.jsonl``; a flood of one kind cannot fill log and disk."""
+        if event in NOISY:
+            count = self._noise[event] = self._noise[event] + 1
+            if count > LOUD and count & (count - 1):
+                return
+            text = f"{text} (number {count})" if count > LOUD else text
         self.put(e.Journal(event, fields))
         self.put(e.Log(level, text))
 

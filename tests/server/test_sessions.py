@@ -6,6 +6,7 @@ import pytest
 from edge_fed.config import Overrides
 from protocol import messages as m
 from server import events as e
+from server.outbox import LOUD
 from tests.server.fleet import FakeAgent, Fleet, config
 
 
@@ -304,3 +305,13 @@ def test_a_late_joiner_becomes_eligible_at_the_next_boundary() -> None:
     assert fleet.record.eligible == (0, 1)
     assert late.last(m.Theta).round == 2
     assert fleet.journal("round_opened")[-1]["cohort"] == (0, 1, 2)
+
+
+def test_a_flood_of_refusals_fills_neither_log_nor_journal() -> None:
+    """A stranger that registers a thousand times for a goal that does not exist is answered every time."""
+    fleet = Fleet()
+    strangers = [fleet.agent(99) for _ in range(1000)]
+    for stranger in strangers:
+        stranger.register()
+    assert all(stranger.count(m.Reject) == 1 for stranger in strangers)
+    assert len(fleet.journal("rejected")) == LOUD + 3, "and then 128, 256, 512"
