@@ -15,6 +15,7 @@ from protocol.session import Session
 
 MIN_LINK_RATE = 1e6  # bytes per second; a slower link needs a longer lease_s
 CHALLENGE_S = 1.5  # a living agent answers PING within this time
+LAST_WORDS = 4096  # answers kept for processes that are gone; an older one registers again
 SWEEP_S = 0.25  # pause between two looks at a lease that a transfer extends
 
 
@@ -127,6 +128,8 @@ class Members:
         if last_word is not None:
             self._last_words[member.session.sid] = last_word
             self._last_words[member.incarnation] = last_word
+            while len(self._last_words) > LAST_WORDS:  # the oldest first: a dict keeps its order
+                del self._last_words[next(iter(self._last_words))]
 
     def by_sid(self, sid: bytes) -> Member | None:
         """The member with this session id."""

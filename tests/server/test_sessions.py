@@ -6,6 +6,7 @@ import pytest
 from edge_fed.config import Overrides
 from protocol import messages as m
 from server import events as e
+from server.members import LAST_WORDS
 from server.outbox import LOUD
 from tests.server.fleet import FakeAgent, Fleet, config
 
@@ -315,3 +316,16 @@ def test_a_flood_of_refusals_fills_neither_log_nor_journal() -> None:
         stranger.register()
     assert all(stranger.count(m.Reject) == 1 for stranger in strangers)
     assert len(fleet.journal("rejected")) == LOUD + 3, "and then 128, 256, 512"
+
+
+def test_what_is_kept_for_processes_that_are_gone_is_bounded() -> None:
+    """The answer to a process that was displaced is kept for a while, not for ever."""
+    fleet = Fleet()
+    members = fleet.machine.members
+    fleet.join(0)
+    (member,) = members.everybody()
+    for number in range(3 * LAST_WORDS):
+        member.session.sid = member.incarnation = number.to_bytes(16, "big")
+        members.remove(member, m.Superseded(message="x"))
+    assert members.last_word((0).to_bytes(16, "big")) is None
+    assert members.last_word((3 * LAST_WORDS - 1).to_bytes(16, "big")) is not None
