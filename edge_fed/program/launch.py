@@ -8,6 +8,7 @@ from pathlib import Path
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 PACKAGES = ("edge_fed", "protocol", "server", "agent", "scenarios")
+NEEDED = ("msgpack", "msgspec", "numpy", "structlog", "zmq")
 UNUSED = {"asyncio": "ssl", "structlog": "rich"}
 """Library -> what it loads only because it is there: for TLS, for tracebacks that nobody here prints."""
 
@@ -37,10 +38,23 @@ def refuse_foreign_packages() -> None:
             raise SystemExit(2)
 
 
+def refuse_missing_packages() -> None:
+    """Exits with one line if this Python is not the one that edge_fed was installed for."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(
+            f"error: this Python ({sys.executable}) has no {', '.join(missing)}; "
+            "activate the environment first (. .venv/bin/activate), or pip install edge-fed",
+            file=sys.stderr,
+        )
+        raise SystemExit(2)
+
+
 def prepare() -> None:
-    """Both of the above, for ``__main__`` files."""
+    """All of the above, for ``__main__`` files."""
     pin_threads()
     refuse_foreign_packages()
+    refuse_missing_packages()
 
 
 def import_lightly() -> None:

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import edge_fed
 from edge_fed.program.launch import PACKAGES
 
 PREPARE = (
@@ -32,6 +34,21 @@ def test_a_foreign_package_of_our_name_is_named_in_one_line(tmp_path):
     assert "server.py" in done.stderr
     assert "Traceback" not in done.stderr
     assert set(PACKAGES) == {"edge_fed", "protocol", "server", "agent", "scenarios"}
+
+
+@pytest.mark.parametrize("program", ["agent", "server", "scenarios"])
+def test_a_python_without_the_libraries_is_told_to_activate_the_environment(program):
+    """-S leaves the installed libraries out: one line and exit 2, no traceback."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", program, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(edge_fed.__file__).parents[1],
+    )
+    assert done.returncode == 2
+    assert "msgspec" in done.stderr and "activate" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("program", ["agent", "server"])
