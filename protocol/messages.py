@@ -189,7 +189,7 @@ class Heartbeat(Message, frozen=True, kw_only=True, tag="HEARTBEAT"):
     """Both ways. Agent: what it does. Server: answers, so that the agent knows that it lives.
 
     Attributes:
-        phase: Agent: idle, training, onboarding, evaluating. Server: joining, running, evaluating,
+        phase: Agent: building, idle, training, onboarding, evaluating. Server: joining, running, evaluating,
             onboarding, serving, held, finished.
         progress: Agent: local steps done in the phase. Server: its round.
         round: The newest THETA that the sender holds.
