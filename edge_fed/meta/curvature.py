@@ -5,15 +5,22 @@ Common form (science.md 2), with c_h = psi_h . v from one forward-mode pass:
     H_hat v = mean over trajectories of  sum_h w_h psi_h + sum_h Q^h Psi_h v
 
 Q^h is the reward-to-go R^h, less the baseline b_h; the estimators differ in w_h alone. The baseline goes
-out of BOTH terms: E[psi_h psi_h^T + Psi_h | s_h] = 0 cancels only together.
+out of BOTH terms: E[psi_h psi_h^T + Psi_h | s_h] = 0 cancels only together. `finite_difference` alone
+has another form: it needs no second derivative of the policy.
 """
 
 import numpy as np
 
 from edge_fed.meta.base import CurvatureEstimator
+from edge_fed.meta.guard import norm
 from edge_fed.params import F8
-from edge_fed.policies.base import Policy
+from edge_fed.policies.base import Policy, Trace
+from edge_fed.returns import reward_to_go
 from edge_fed.rollouts import Trajectories
+
+DELTA = (
+    1e-4  # error of `finite_difference`: delta^2 (1e-8) from truncation, eps / delta (1e-12) from rounding
+)
 
 
 def naive(policy: Policy, batch: Trajectories, advantages: F8, v: F8) -> F8:
@@ -37,6 +44,66 @@ def causal(policy: Policy, batch: Trajectories, advantages: F8, v: F8) -> F8:
     return _mean(policy.second(tangent, w, advantages), batch)
 
 
+def lvc(policy: Policy, batch: Trajectories, advantages: F8, v: F8) -> F8:
+    """BIASED: the low-variance curvature of ProMP (Rothfuss et al. 2018; science.md 2.4); w_h = Q^h c_h.
+
+    Its mean is H1 + H2 of hess J = H1 + H2 + H12 + H12^T: the products of scores at different steps,
+    H12 = E[sum_h psi_h (grad Q_h)^T], are left out.
+    """
+    tangent = policy.tangent(batch.trace, v)
+    return _mean(policy.second(tangent, advantages * tangent.scores, advantages), batch)
+
+
+def finite_difference(policy: Policy, batch: Trajectories, advantages: F8, v: F8, delta: float = DELTA) -> F8:
+    """Central difference of the policy gradient along v, on the batch's own trajectories (science.md 2.5).
+
+        ||v|| (g(theta + delta v / ||v||) - g(theta - delta v / ||v||)) / (2 delta)
+
+    The parameters move by ``delta`` whatever the length of v (A11). Each end weights the FIXED
+    trajectories by importance (A12), per decision: gamma^t r_t carries pi(a_0..a_t) there over that at
+    theta. Hence the mean is the central difference of grad J itself, biased for hess J v by O(delta^2)
+    only, and the limit delta -> 0 is `causal` on every trajectory. (One weight per trajectory would
+    give `naive`; no weight gives hess nu v, which is not hess J v.)
+    """
+    length = norm(v)
+    if length == 0.0:
+        return np.zeros_like(v)
+    step = (delta / length) * v
+    # with a baseline, too, the terms of which the advantages are the sums from h on: r_t - b_t + b_{t+1}
+    terms = advantages.copy()
+    terms[:-1] -= advantages[1:]
+    theta = batch.trace.params
+    difference = _gradient_at(policy, batch, terms, theta + step)
+    difference -= _gradient_at(policy, batch, terms, theta - step)
+    difference *= length / (2.0 * delta)
+    return _mean(difference, batch)
+
+
+def _gradient_at(policy: Policy, batch: Trajectories, terms: F8, params: F8) -> F8:
+    """Sum over the batch of g at other parameters ``[d]``, unbiased by its weights; terms ``[H+1, m]``."""
+    return policy.score(
+        _retraced(policy, batch, params), reward_to_go(terms * _weights(policy, batch, params))
+    )
+
+
+def _weights(policy: Policy, batch: Trajectories, params: F8) -> F8:
+    """Prod over k <= t of pi(a_k | s_k) at ``params`` over that of the rollout, ``[H+1, m]``."""
+    log_ratio = policy.log_prob(params, batch.states, batch.actions)
+    log_ratio -= policy.log_prob(batch.trace.params, batch.states, batch.actions)
+    weights: F8 = np.exp(np.add.accumulate(log_ratio, axis=0))
+    return weights
+
+
+def _retraced(policy: Policy, batch: Trajectories, params: F8) -> Trace:
+    """The record of the same states and actions at other parameters ``[d]``."""
+    trace = policy.begin(params, batch.states)
+    ignored = np.zeros((batch.size, 1))  # `act` must run for what it records; its choice is written over
+    for h in range(len(batch.actions)):
+        policy.act(trace, h, ignored)
+    trace.actions[:] = batch.actions
+    return trace
+
+
 def _mean(total: F8, batch: Trajectories) -> F8:
     total /= batch.size
     return total
@@ -45,5 +112,10 @@ def _mean(total: F8, batch: Trajectories) -> F8:
 CURVATURES: dict[str, CurvatureEstimator] = {
     "naive": naive,
     "causal": causal,
+    "lvc": lvc,
+    "finite_difference": finite_difference,
 }
 """The table of ``curvature``: a new estimator is one function and one line here."""
+
+BIASED = frozenset({"lvc"})
+"""Names of those whose mean is not hess J v, for comparison only."""

@@ -17,6 +17,8 @@ from edge_fed.spaces import Spaces, States
 class Trace(Protocol):
     """A policy's forward record of one batch, ``[H+1, m, ...]`` inside."""
 
+    params: F8
+    """Those of the rollout, ``[d]``."""
     actions: I8
     """What `Policy.act` chose, ``[H+1, m]``."""
 

@@ -42,7 +42,8 @@ class MlpTrace:
     """Forward record of one batch, time-major; the rollout fills it, gradients read it.
 
     Attributes:
-        weights: Matrices, ``[in + 1, out]`` each.
+        params: Those of the rollout, ``[d]``.
+        weights: The same as matrices, ``[in + 1, out]`` each.
         layers: Input of each matrix with its column of ones, ``[H+1, m, in + 1]`` each.
         odds: Unnormalised probabilities exp(logit), ``[H+1, m, A]``.
         cdf: Their running sums; the last column normalises.
@@ -50,9 +51,12 @@ class MlpTrace:
         shift: Whether the weights are so large that exp needs the maximum subtracted.
     """
 
-    __slots__ = ("actions", "cdf", "layers", "odds", "shift", "steps", "weights")
+    __slots__ = ("actions", "cdf", "layers", "odds", "params", "shift", "steps", "weights")
 
-    def __init__(self, weights: list[F8], layers: list[F8], odds: F8, cdf: F8, actions: I8) -> None:
+    def __init__(
+        self, params: F8, weights: list[F8], layers: list[F8], odds: F8, cdf: F8, actions: I8
+    ) -> None:
+        self.params = params
         self.weights = weights
         self.layers = layers
         self.odds = odds
@@ -65,7 +69,8 @@ class MlpTrace:
     def columns(self, part: slice) -> "MlpTrace":
         """The record of some of the trajectories."""
         layers = [layer[:, part] for layer in self.layers]
-        return MlpTrace(self.weights, layers, self.odds[:, part], self.cdf[:, part], self.actions[:, part])
+        odds, cdf, actions = self.odds[:, part], self.cdf[:, part], self.actions[:, part]
+        return MlpTrace(self.params, self.weights, layers, odds, cdf, actions)
 
 
 class MlpTangent:
@@ -143,7 +148,8 @@ class Mlp:
         for layer in layers:
             layer[:, :, -1] = 1.0
         odds, cdf = np.empty((2, steps, m, self.sizes[-1]))
-        trace = MlpTrace(self.split(params), layers, odds, cdf, np.empty((steps, m), dtype=np.int64))
+        actions = np.empty((steps, m), dtype=np.int64)
+        trace = MlpTrace(params, self.split(params), layers, odds, cdf, actions)
         # Views of every step, made once: making them inside `act` costs as much as the arithmetic.
         trace.steps = list(
             zip(states, odds, cdf, cdf[:, :, -1:], trace.actions, *_views(layers), strict=True)

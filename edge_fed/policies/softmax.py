@@ -27,15 +27,17 @@ class SoftmaxTrace:
     """What a rollout leaves behind: where it was and what it chose.
 
     Attributes:
+        params: Those of the rollout, ``[d]``.
         pi: Probabilities, ``[S, A]``.
         cdf: Their running sums, ``[S, A]``; the last column is above every uniform.
         states: ``[H+1, m]``.
         actions: ``[H+1, m]``.
     """
 
-    __slots__ = ("actions", "cdf", "pi", "states")
+    __slots__ = ("actions", "cdf", "params", "pi", "states")
 
-    def __init__(self, pi: F8, cdf: F8, states: I8, actions: I8) -> None:
+    def __init__(self, params: F8, pi: F8, cdf: F8, states: I8, actions: I8) -> None:
+        self.params = params
         self.pi = pi
         self.cdf = cdf
         self.states = states
@@ -43,7 +45,7 @@ class SoftmaxTrace:
 
     def columns(self, part: slice) -> "SoftmaxTrace":
         """The record of some of the trajectories."""
-        return SoftmaxTrace(self.pi, self.cdf, self.states[:, part], self.actions[:, part])
+        return SoftmaxTrace(self.params, self.pi, self.cdf, self.states[:, part], self.actions[:, part])
 
     def pairs(self) -> I8:
         """The index s A + a of every visited pair, ``[(H+1) m]``."""
@@ -101,7 +103,7 @@ class Softmax:
         pi = self.probabilities(params)
         cdf = np.add.accumulate(pi, axis=1)
         cdf[:, -1] = 2.0  # u < 1: some column holds even when rounding leaves the sum below 1
-        return SoftmaxTrace(pi, cdf, states, np.empty(states.shape, dtype=np.int64))
+        return SoftmaxTrace(params, pi, cdf, states, np.empty(states.shape, dtype=np.int64))
 
     def act(self, trace: SoftmaxTrace, h: int, uniforms: F8) -> I8:
         """Samples the actions ``[m]`` of step h by inverse CDF."""

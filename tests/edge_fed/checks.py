@@ -11,7 +11,7 @@ from edge_fed import dp
 from edge_fed.config import Algorithm, EnvironmentConfig, Overrides, PolicyConfig, RunConfig
 from edge_fed.federated import local_update as local_update_module
 from edge_fed.federated.task import initial_params, make_task
-from edge_fed.meta import BASELINES, CURVATURES, VARIANTS, adaptation, guard
+from edge_fed.meta import BASELINES, CURVATURES, VARIANTS, adaptation, curvature, guard
 from edge_fed.meta.policy_gradient import policy_gradient
 from edge_fed.policies.softmax import Softmax
 from edge_fed.returns import discounts
@@ -144,6 +144,97 @@ def check_curvature_mean(estimate, with_baseline: bool) -> None:
         expected = dp.hessian_vector(e.model, e.theta, e.v)
         assert abs(estimate(e.policy, batch, advantages, e.v) - expected).max() < 1e-8
         assert abs(expected).max() > 1e-2
+
+
+def parts_of_the_hessian(e: Enumeration) -> tuple[np.ndarray, np.ndarray]:
+    """((H1 + H2) v, (H12 + H12^T) v) of science.md 2.4 by dynamic programming, ``[d]`` each.
+
+    H1 + H2 is the Hessian of sum_h d_h(s) pi(a|s) Q_h(s, a) with d and Q held fixed, in closed form;
+    H12 = sum_h d_h(s) pi(a|s) psi(s, a) (grad Q_h(s, a))^T by differences of Q.
+    """
+
+    def q_values(theta):
+        values = dp.values.chain(e.model, theta).values
+        return e.model.reward + dp.values.backed_up(e.model, values[1:])
+
+    found = dp.values.chain(e.model, e.theta)
+    pi, visits = found.policy, dp.values.occupancy(e.model, found.kernel)
+    v = e.v.reshape(S, A)
+    pi_dot = pi * (v - (pi * v).sum(axis=1, keepdims=True))
+    q = np.einsum("hs,hsa->sa", visits, q_values(e.theta))
+    fixed = pi_dot * (q - (pi * q).sum(axis=1, keepdims=True)) - pi * (pi_dot * q).sum(axis=1, keepdims=True)
+
+    slopes = differences(q_values, e.theta)  # [d, H+1, S, A]
+    along = np.einsum("hs,dhsa,d->sa", visits, slopes, e.v)
+    cross = pi * (along - (pi * along).sum(axis=1, keepdims=True))
+    transposed = np.einsum("hs,sa,dhsa->d", visits, pi_dot, slopes)
+    return fixed.ravel(), cross.ravel() + transposed
+
+
+def check_lvc_mean(estimate, with_baseline: bool) -> None:
+    """E[lvc] = (H1 + H2) v to 1e-8, and that is not hess J v, which it is together with H12 + H12^T."""
+    for seed in range(3):
+        e = Enumeration(seed)
+        batch, advantages = e.weighted(with_baseline)
+        hessian = dp.hessian_vector(e.model, e.theta, e.v)
+        fixed, cross = parts_of_the_hessian(e)
+        assert abs(fixed + cross - hessian).max() < 1e-8
+        assert abs(estimate(e.policy, batch, advantages, e.v) - fixed).max() < 1e-8
+        assert abs(fixed - hessian).max() > 1e-3
+
+
+def check_finite_difference_mean(with_baseline: bool) -> None:
+    """At ANY delta the mean is the central difference of grad J by dp, over a step of that length."""
+    for seed in range(3):
+        e = Enumeration(seed)
+        batch, advantages = e.weighted(with_baseline)
+        length = np.linalg.norm(e.v)
+        for delta in (0.5, 0.05):
+            step = delta * e.v / length
+            change = dp.gradient(e.model, e.theta + step) - dp.gradient(e.model, e.theta - step)
+            found = curvature.finite_difference(e.policy, batch, advantages, e.v, delta)
+            assert abs(found - change * length / (2 * delta)).max() < 1e-10
+
+
+def check_finite_difference_order() -> None:
+    """The bias for hess J v is of second order in delta: a tenth of the step, a hundredth of the bias."""
+    for seed in range(3):
+        e = Enumeration(seed)
+        batch, advantages = e.weighted(with_baseline=True)
+        expected = dp.hessian_vector(e.model, e.theta, e.v)
+        coarse, fine = (
+            np.linalg.norm(curvature.finite_difference(e.policy, batch, advantages, e.v, delta) - expected)
+            for delta in (0.1, 0.01)
+        )
+        assert coarse > 1e-5
+        assert 90 < coarse / fine < 110
+
+
+def check_finite_difference_limit(family: str) -> None:
+    """As delta -> 0 it is `causal` on every single trajectory, for any advantages; naive is not."""
+    task, params = task_and_params(FAMILIES[family])
+    rng = np.random.default_rng(0)
+    (whole,) = task.sample(params, [(10, rng)])
+    v, weights = rng.normal(size=params.size), rng.normal(size=whole.rewards.shape)
+    for j in range(whole.size):
+        batch, advantages = whole.part(slice(j, j + 1)), weights[:, j : j + 1]
+        causal = CURVATURES["causal"](task.policy, batch, advantages, v)
+        naive = CURVATURES["naive"](task.policy, batch, advantages, v)
+        assert relative(curvature.finite_difference(task.policy, batch, advantages, v), causal) < 1e-5
+        assert relative(naive, causal) > 1e-2
+
+
+def check_finite_difference_scale(family: str) -> None:
+    """H(c v) = c H(v): delta is relative to the length of v. v = 0 gives 0."""
+    task, params = task_and_params(FAMILIES[family])
+    rng = np.random.default_rng(0)
+    (batch,) = task.sample(params, [(20, rng)])
+    v, advantages = rng.normal(size=params.size), rng.normal(size=batch.rewards.shape)
+    expected = curvature.finite_difference(task.policy, batch, advantages, v)
+    for c in (-1.0, 3.0, 1e-6, 1e6):
+        found = curvature.finite_difference(task.policy, batch, advantages, c * v)
+        assert relative(found / c, expected) < 1e-10
+    assert not curvature.finite_difference(task.policy, batch, advantages, 0 * v).any()
 
 
 def check_loo_mean() -> None:

@@ -65,7 +65,12 @@ WRONG = [
     ("[algorithm]\nvariant='exat'", 2, "algorithm.variant", ["unknown variant 'exat'", "'exact'"]),
     ("[algorithm]\ncurvature='causl'", 2, "algorithm.curvature", ["estimator 'causl'", "'causal'"]),
     ("[algorithm]\nbaseline='valu'", 2, "algorithm.baseline", ["unknown baseline 'valu'", "'value'"]),
-    ("[[agents]]\ngoals='0'\ncurvature='x'", 3, "agents.0.curvature", ["estimator 'x'", "causal, naive"]),
+    (
+        "[[agents]]\ngoals='0'\ncurvature='x'",
+        3,
+        "agents.0.curvature",
+        ["estimator 'x'", "causal, finite_difference, lvc, naive"],
+    ),
     ("[federation]\nquorum = 7", 2, "federation.quorum", ["is 7, but 6 agents", "at most 6"]),
     (
         "[algorithm]\nparticipation=0.5\n[federation]\nmin_updates=4",
