@@ -21,11 +21,12 @@ from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.expectations import METRICS
 from scenarios.outcome import Failure, Outcome, as_json
 from scenarios.script import library, load_scenario, runtime_faults
+from scenarios.theory import add_arguments, theory
 from scenarios.timeline import Scenario
 
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
-COMMANDS = ("list", "check", "run", "verify", "bench")
+COMMANDS = ("list", "check", "run", "verify", "theory", "bench")
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
 
@@ -80,6 +81,9 @@ def parser(program: str) -> argparse.ArgumentParser:
     run.add_argument("--log-format", choices=("text", "json"), default="text", help="of news and logs")
     verify = _command(commands, "verify", _verify, "compute a run again from its record, compare every bit")
     verify.add_argument("run_dir", type=Path, metavar="RUN_DIR")
+    add_arguments(
+        _command(commands, "theory", theory, "what the paper guarantees for a family, and what not")
+    )
     commands.add_parser("bench", help="measure speed, see bench --help", add_help=False)
     if program == "edge-fed":
         for name, meaning in OTHERS.items():
