@@ -48,7 +48,19 @@ def test_the_numbers_at_alpha_2():
     assert exact_bounds(c, 2.0, batches).variance == pytest.approx(4.1e20, rel=5e-3)
     assert bias_star(c, 2.0, 10) == pytest.approx(2.7e13, rel=2e-2)
     assert first_order_bounds(c, 2.0, batches).bias == pytest.approx(3.58e6, rel=1e-3)
-    assert step_ceiling(meta_smoothness(c, 2.0)) == pytest.approx(1.3e-13, rel=2e-2)
+    assert step_ceiling(meta_smoothness(c, 2.0)) == pytest.approx(1.325e-13, rel=1e-3, abs=0)
+
+
+def test_the_moments_by_hand():
+    """With alpha L_J = 2 and G_J = 200: every term of both second moments, and the norms, written out."""
+    c, _ = gridworld_constants()
+    batches, alpha = Batches(4, 5, 6), 2 / c.L_J
+    exact, first = exact_bounds(c, alpha, batches), first_order_bounds(c, alpha, batches)
+    assert (exact.norm, first.norm) == pytest.approx((600, 200))
+    assert (exact.bias, first.bias) == pytest.approx((3 * 2 * 200 / 2, 2 * 200 * 1.5))
+    assert exact.variance == pytest.approx(3 * 200**2 * (4 / 5 + 9 / 6 + 36 / 4))
+    assert first.variance == pytest.approx(3 * 200**2 * (1 / 6 + 4 / 4 + 4))
+    assert bias_star(c, alpha, 4, spread=7.0) == pytest.approx(3 * alpha**2 * c.rho_J * 7 / 8)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)

@@ -121,7 +121,14 @@ def test_each_condition_can_fail():
     c, _ = gridworld()
     good = instance(c, ALPHA, 1e-2, agents=8)
     bad = Schedule(10 * good.schedule.beta, good.schedule.local_steps, good.schedule.rounds // 100, 8)
-    found = corollary_1(c, ALPHA, Batches(good.batches.m_in // 10, 10, 10), bad, 1e-2)
+    batches = Batches(good.batches.m_in // 10, 10, 10)
+    found = corollary_1(c, ALPHA, batches, bad, 1e-2)
+    limits = {condition.name: condition.limit for condition in found}
+    L_F, direction = meta_smoothness(c, ALPHA), exact_bounds(c, ALPHA, batches)
+    assert limits["i"] == pytest.approx(1 / (6 * L_F))
+    assert limits["ii"] == pytest.approx(0.1 / (6**0.5 * L_F * direction.norm * bad.local_steps), abs=0)
+    assert limits["iv"] == pytest.approx(8 * 1e-2 / (4 * L_F * direction.variance), abs=0)
+    assert limits["rounds"] == pytest.approx(8 * 20 / (bad.beta * bad.local_steps * 1e-2))
     assert {condition.name for condition in found if not condition.holds} == {"ii", "iii", "iv", "rounds"}
     fast = Schedule(2 * step_ceiling(meta_smoothness(c, ALPHA)), 1, 1, 8)
     assert not corollary_1(c, ALPHA, BATCHES, fast, 1e-2)[0].holds

@@ -161,6 +161,7 @@ def test_the_terms_by_hand():
     assert found.noise == pytest.approx(1e-3 * L_F * (1 + local) * sigma)
     assert found.diversity == pytest.approx(1e-3 * L_F * gamma * (0.5 / (0.5 * 10) + local))
     assert found.bias == pytest.approx(0.25 * 16 / 4)
+    assert supervised_bias(Loss(L=1, B=2, rho=3, sigma_G=4, sigma_H=5), 0.5, 4) == pytest.approx(2)
     assert terms(participation=1.0, local_steps=1).diversity == 0
     assert terms(agents=1, local_steps=1).diversity == 0
 
