@@ -19,7 +19,7 @@ from edge_fed.errors import ConfigError, EdgeFedError, nearest
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.expectations import METRICS
-from scenarios.outcome import Failure, Outcome, as_json
+from scenarios.outcome import Failure, Outcome, Signalled, as_json
 from scenarios.script import library, load_scenario, runtime_faults
 from scenarios.theory import add_arguments, theory
 from scenarios.timeline import Scenario
@@ -28,15 +28,6 @@ EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for c
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
 COMMANDS = ("list", "check", "run", "verify", "theory", "bench")
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
-
-
-class Signalled(Exception):
-    """SIGINT or SIGTERM came while no loop was running."""
-
-    def __init__(self, number: int) -> None:
-        self.signal = signal.Signals(number)
-        code = ExitCode.INTERRUPTED if self.signal == signal.SIGINT else ExitCode.TERMINATED
-        self.failure = Failure(int(code), code.name.lower(), f"stopped by {self.signal.name}")
 
 
 def main(arguments: Sequence[str], program: str = "python -m scenarios") -> int:

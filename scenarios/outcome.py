@@ -1,10 +1,12 @@
 """What a run gave, whatever ran it, and the one JSON object that says so."""
 
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from edge_fed.program.exit_codes import ExitCode
 from scenarios.expectations import Verdict, judge
 from scenarios.timeline import Scenario
 
@@ -25,6 +27,15 @@ class Failure(msgspec.Struct, frozen=True):
     type: str
     message: str
     hint: str = ""
+
+
+class Signalled(Exception):
+    """SIGINT or SIGTERM came while no loop was running."""
+
+    def __init__(self, number: int) -> None:
+        self.signal = signal.Signals(number)
+        code = ExitCode.INTERRUPTED if self.signal == signal.SIGINT else ExitCode.TERMINATED
+        self.failure = Failure(int(code), code.name.lower(), f"stopped by {self.signal.name}")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

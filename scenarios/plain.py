@@ -16,7 +16,7 @@ from edge_fed.program.run_folder import SCHEMA, RunFolder
 from edge_fed.summaries import evaluation_summary
 from scenarios.actions import SERVER
 from scenarios.attendance import attendance
-from scenarios.outcome import Outcome
+from scenarios.outcome import Outcome, Signalled
 from scenarios.script import ignored_by_plain
 from scenarios.timeline import Scenario, agents_of
 from scenarios.watching import Watch
@@ -40,35 +40,45 @@ class _PlainRun:
         self.folder = folder
         self.overrides = overrides_by_goal(scenario)
         self.tasks = {goal: make_task(scenario, goal, own) for goal, own in self.overrides.items()}
+        self.params = initial_params(scenario)
         self.rounds: list[dict[str, Any]] = []
         self.evaluations: list[dict[str, Any]] = []
 
     def play(self) -> Outcome:
-        began = time.monotonic()
-        if left_out := ignored_by_plain(self.scenario):
-            self.watch.note("info", "the plain loop leaves out what changes no bits: " + ", ".join(left_out))
-        days = list(attendance(self.scenario))
-        params = initial_params(self.scenario)
-        self._evaluate(0, params, days[0].eligible if days else tuple(self.tasks))
-        self._timeline(1, params)
-        since = time.monotonic()
-        for outcome in per_fedavg_pg(self.scenario, self.tasks, params, days):
-            params, number = outcome.params, outcome.record.round
-            self._round(outcome, time.monotonic() - since)
-            self._evaluate(number, params, days[number - 1].eligible)
-            self._timeline(number + 1, params)
-            since = time.monotonic()
-        for goal in parse_goals(self.scenario.onboarding.goals):
-            self._onboard(goal, len(days), params)
+        """The whole run; a signal ends it early, with what there is."""
+        began, failure = time.monotonic(), None
+        try:
+            self._play()
+        except Signalled as error:
+            failure = error.failure
         return Outcome(
             scenario=self.scenario,
             runtime="plain",
             run_dir=str(self.folder.path) if self.folder else None,
             rounds=self.rounds,
             evaluations=self.evaluations,
-            params_sha256=params_sha256(params),
+            params_sha256=params_sha256(self.params),
             wall_s=time.monotonic() - began,
+            failure=failure,
         )
+
+    def _play(self) -> None:
+        if left_out := ignored_by_plain(self.scenario):
+            self.watch.note("info", "the plain loop leaves out what changes no bits: " + ", ".join(left_out))
+        days = list(attendance(self.scenario))
+        params = self.params
+        self._evaluate(0, params, days[0].eligible if days else tuple(self.tasks))
+        self._timeline(1, params)
+        since = time.monotonic()
+        for outcome in per_fedavg_pg(self.scenario, self.tasks, params, days):
+            self.params = params = outcome.params
+            number = outcome.record.round
+            self._round(outcome, time.monotonic() - since)
+            self._evaluate(number, params, days[number - 1].eligible)
+            self._timeline(number + 1, params)
+            since = time.monotonic()
+        for goal in parse_goals(self.scenario.onboarding.goals):
+            self._onboard(goal, len(days), params)
 
     def _round(self, outcome: Round, seconds: float) -> None:
         line = {

@@ -6,6 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from edge_fed.meta.curvature import BIASED
 from edge_fed.summaries import onboarding_summary
 from scenarios.outcome import Outcome
 
@@ -73,7 +74,8 @@ def _label(outcome: Outcome) -> str:
     algorithm = outcome.scenario.algorithm
     parts: list[str] = [algorithm.variant]
     if algorithm.variant == "exact":
-        parts.append(algorithm.curvature)
+        biased = " (biased)" if algorithm.curvature in BIASED else ""
+        parts.append(algorithm.curvature + biased)
     parts.append(algorithm.baseline)
     if algorithm.variant == "exact" and algorithm.guard != "off":
         parts.append(f"k={algorithm.guard:g}")
@@ -97,9 +99,7 @@ def _onboarding(outcome: Outcome) -> Table | None:
     if not rows:
         return None
     goals = sorted({row["goal"] for row in rows})
-    title = (
-        f"Agents that never trained (goals {', '.join(map(str, goals[:SHOWN_AGENTS]))}), one adaptation step"
-    )
+    title = f"Onboarded agents (goals {', '.join(map(str, goals[:SHOWN_AGENTS]))}), one adaptation step"
     table = _table(title, ("policy", "trajectories", "return", "success", "worst goal", "hurt"))
     for line in onboarding_summary(rows):
         success = "-" if line["success"] is None else f"{100 * line['success']:.0f} %"

@@ -1,4 +1,7 @@
-"""Callbacks that may not fail in silence: asyncio logs their exceptions and goes on as if nothing were."""
+"""Callbacks that may not fail in silence: asyncio logs their exceptions and goes on as if nothing were.
+
+The one file of this package that knows asyncio: both runtimes need it, and they may not import each other.
+"""
 
 import asyncio
 import contextlib

@@ -1,13 +1,15 @@
 """The plain runtime: the algorithm's loop, evaluations, onboarding, and what it leaves behind."""
 
+import signal
 from pathlib import Path
+from typing import Any
 
 from edge_fed.config import overrides_by_goal
 from edge_fed.evaluation import evaluate, onboard
 from edge_fed.federated.per_fedavg_pg import full_attendance, per_fedavg_pg
 from edge_fed.federated.task import initial_params, make_task
 from scenarios.cast import make_folder
-from scenarios.outcome import Outcome
+from scenarios.outcome import Outcome, Signalled
 from scenarios.plain import hashes, run_plain
 from scenarios.timeline import Scenario
 from scenarios.verify import verify
@@ -101,3 +103,18 @@ def test_a_run_folder_can_be_verified(tmp_path: Path) -> None:
     assert outcome.run_dir == str(tmp_path / "run")
     found = verify(tmp_path / "run")
     assert (found.outcome, found.rounds) == ("equal", 6)
+
+
+def test_a_signal_ends_a_run_with_what_there_is() -> None:
+    """The rounds that were played stand in the result, beside the reason why there are no more."""
+
+    class Impatient(Silent):
+        def round(self, line: Any) -> None:
+            if line["round"] == 3:
+                raise Signalled(signal.SIGTERM)
+
+    found = run_plain(tiny(), Impatient())
+    assert found.failure is not None
+    assert (found.failure.code, found.failure.message) == (143, "stopped by SIGTERM")
+    assert [line["round"] for line in found.rounds] == [1, 2, 3]
+    assert found.params_sha256 == found.rounds[-1]["params_sha256"]

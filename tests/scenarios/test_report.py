@@ -125,3 +125,9 @@ def test_progress_on_a_terminal_is_a_bar() -> None:
         run_plain(tiny(), watch)
     assert "evaluation after round 6" in out.getvalue()
     assert "6/6" in out.getvalue()
+
+
+def test_a_biased_estimator_is_labelled_in_the_table() -> None:
+    """Nobody takes lvc for an unbiased estimate of the curvature."""
+    scenario = tiny("", "algorithm.variant=exact", "algorithm.curvature=lvc", "algorithm.rounds=1")
+    assert "exact/lvc (biased)/none" in text_of(run_plain(scenario, Silent()))

@@ -378,6 +378,15 @@ def test_an_update_that_outlived_the_server_keeps_its_state_reset_in_the_record(
     assert not early.last(m.Theta).state_reset, "the state after round 2 counts"
 
 
+def assert_goes_on_without_agent_2(again: Fleet) -> None:
+    """Agents 0 and 1 come back, the deadline passes, their updates are folded."""
+    back = again.join(0, 1)
+    again.live(60, *back)
+    for agent in back:
+        agent.update()
+    assert again.saved[-1].record.missing == {2: "not back after the restart of the server"}
+
+
 def test_who_is_not_back_after_a_restart_is_excused_after_the_round_deadline() -> None:
     """The open round goes on with those who are here."""
     whole = Fleet(config(rounds=3, quorum=2))
@@ -385,12 +394,7 @@ def test_who_is_not_back_after_a_restart_is_excused_after_the_round_deadline() -
     whole.join(2)
     for agent in agents:
         agent.update()
-    again = resumed(whole)
-    back = again.join(0, 1)
-    again.live(60, *back)
-    for agent in back:
-        agent.update()
-    assert again.saved[-1].record.missing == {2: "not back after the restart of the server"}
+    assert_goes_on_without_agent_2(resumed(whole))
 
 
 def test_who_is_not_back_does_not_end_a_run_that_had_its_quorum() -> None:
@@ -398,12 +402,7 @@ def test_who_is_not_back_does_not_end_a_run_that_had_its_quorum() -> None:
     whole = Fleet(config(rounds=3))
     for agent in whole.started(0, 1, 2):
         agent.update()
-    again = resumed(whole)
-    back = again.join(0, 1)
-    again.live(60, *back)
-    for agent in back:
-        agent.update()
-    assert again.saved[-1].record.missing == {2: "not back after the restart of the server"}
+    assert_goes_on_without_agent_2(resumed(whole))
 
 
 @pytest.mark.parametrize("first", [True, False])
