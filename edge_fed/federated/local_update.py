@@ -8,13 +8,14 @@ Pure: (task, params, state, seed, round) give the update; nothing passed in is c
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from edge_fed.errors import NonFinite, ShapeError
 from edge_fed.meta import BASELINES, VARIANTS
-from edge_fed.meta.base import AgentState, Baseline, Estimate, Task
+from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
 from edge_fed.meta.baselines import initial_state
 from edge_fed.meta.guard import norm
 from edge_fed.params import F8
@@ -65,12 +66,14 @@ def local_update(
         raise ShapeError(f"params have shape {params.shape}, the policy needs ({task.policy.dimension},)")
     settings, theta = task.settings, params
     estimates: list[Estimate] = []
+    memory: dict[str, Any] = {}
     # What overflows is refused by name below; NumPy's warning beside it would say less.
     with np.errstate(over="ignore", invalid="ignore"):
         for t in range(settings.local_steps):
             progress(t)
             baseline = BASELINES[settings.baseline](task, state)
-            estimate = _direction(task, theta, baseline, seed, round_, t)
+            step = LocalStep(streams(seed, task.agent, round_, t), baseline, memory)
+            estimate = _direction(task, theta, step, f"agent {task.agent}, round {round_}, local step {t}")
             theta = theta + settings.outer_step_size * estimate.direction
             state = baseline.after()
             estimates.append(estimate)
@@ -96,13 +99,10 @@ def summary(estimates: Sequence[Estimate]) -> dict[str, float]:
     return found
 
 
-def _direction(task: Task, theta: F8, baseline: Baseline, seed: int, round_: int, t: int) -> Estimate:
-    """The variant's estimate at local step t, refused with its place if it is not finite."""
-    where = f"agent {task.agent}, round {round_}, local step {t}"
+def _direction(task: Task, theta: F8, step: LocalStep, where: str) -> Estimate:
+    """The variant's estimate of a local step, refused with its place if it is not finite."""
     try:
-        estimate = VARIANTS[task.settings.variant](
-            task, theta, streams(seed, task.agent, round_, t), baseline
-        )
+        estimate = VARIANTS[task.settings.variant](task, theta, step)
     except NonFinite as error:
         raise NonFinite(f"{where}: {error}") from None
     if not math.isfinite(norm(estimate.direction)):

@@ -5,6 +5,7 @@ Source of the symbols: Per-FedAvg-PG (the paper), sections 2 and 3; science.md 1
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -76,8 +77,23 @@ class Baseline(ABC):
         return self.state
 
 
-MetaGradient = Callable[[Task, F8, Streams, Baseline], Estimate]
-"""(task, params [d], streams of this local step, baseline) -> estimate."""
+class LocalStep(msgspec.Struct, frozen=True):
+    """What one local step has besides task and parameters.
+
+    Attributes:
+        streams: Its random streams, one per purpose.
+        baseline: Of this step.
+        memory: What a variant keeps from one local step to the next, under names of its own; empty at the
+            first of a round, and gone with the round: it is no agent state.
+    """
+
+    streams: Streams
+    baseline: Baseline
+    memory: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+MetaGradient = Callable[[Task, F8, LocalStep], Estimate]
+"""(task, params [d], local step) -> estimate."""
 
 CurvatureEstimator = Callable[[Policy, Trajectories, F8, F8], F8]
 """(policy, batch, its advantages [H+1, m], v [d]) -> H_hat v, ``[d]``."""

@@ -7,38 +7,49 @@
 D_in and D_h are independent, both at theta, and hence rolled out together, each from its own stream.
 """
 
+from collections.abc import Callable
+
 from edge_fed.meta.adaptation import adapt_batch
-from edge_fed.meta.base import Baseline, Estimate, Task
+from edge_fed.meta.base import Estimate, LocalStep, Task
 from edge_fed.meta.curvature import CURVATURES
 from edge_fed.meta.guard import guarded, norm
 from edge_fed.meta.policy_gradient import policy_gradient
 from edge_fed.params import F8
-from edge_fed.seeding import Purpose, Streams
+from edge_fed.seeding import Purpose
 
 
-def exact(task: Task, params: F8, streams: Streams, baseline: Baseline) -> Estimate:
+def exact(task: Task, params: F8, step: LocalStep) -> Estimate:
     """One direction of ascent of F at ``params`` ``[d]``; with guard off unbiased given theta~."""
+    return exact_with(task, params, step, lambda c: c)
+
+
+def exact_with(task: Task, params: F8, step: LocalStep, change: Callable[[F8], F8]) -> Estimate:
+    """`exact` with another vector in place of c = alpha H_hat g_out: ``change(c)``, ``[d]``.
+
+    For controls of what the curvature term is worth: same batches, same guard, another correction.
+    """
     policy, settings, before = task.policy, task.settings, task.sample.trajectories
     alpha, estimate_curvature = settings.inner_step_size, CURVATURES[settings.curvature]
+    advantages = step.baseline.advantages
 
     d_in, d_h = task.sample(
         params,
         [
-            (settings.inner_batch, streams(Purpose.INNER)),
-            (settings.hessian_batch, streams(Purpose.CURVATURE)),
+            (settings.inner_batch, step.streams(Purpose.INNER)),
+            (settings.hessian_batch, step.streams(Purpose.CURVATURE)),
         ],
     )
-    inner = adapt_batch(task, params, d_in, alpha=alpha, baseline=baseline)
+    inner = adapt_batch(task, params, d_in, alpha=alpha, baseline=step.baseline)
 
-    (d_out,) = task.sample(inner.params, [(settings.outer_batch, streams(Purpose.OUTER))])
-    g_out = policy_gradient(policy, d_out, baseline.advantages(d_out))
+    (d_out,) = task.sample(inner.params, [(settings.outer_batch, step.streams(Purpose.OUTER))])
+    g_out = policy_gradient(policy, d_out, advantages(d_out))
 
-    c = alpha * estimate_curvature(policy, d_h, baseline.advantages(d_h), g_out)
-    step = guarded(g_out, c, settings.guard)
+    c = alpha * estimate_curvature(policy, d_h, advantages(d_h), g_out)
+    corrected = guarded(g_out, change(c), settings.guard)
     metrics = {
         "inner_norm": norm(inner.gradient),
-        "curvature_ratio": step.ratio,
-        "guard_rate": float(step.bites),
-        "cosine": step.cosine,
+        "curvature_ratio": corrected.ratio,
+        "guard_rate": float(corrected.bites),
+        "cosine": corrected.cosine,
     }
-    return Estimate(step.direction, task.sample.trajectories - before, metrics)
+    return Estimate(corrected.direction, task.sample.trajectories - before, metrics)

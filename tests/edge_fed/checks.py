@@ -12,6 +12,7 @@ from edge_fed.config import Algorithm, EnvironmentConfig, Overrides, PolicyConfi
 from edge_fed.federated import local_update as local_update_module
 from edge_fed.federated.task import initial_params, make_task
 from edge_fed.meta import BASELINES, CURVATURES, VARIANTS, adaptation, curvature, guard
+from edge_fed.meta.base import LocalStep
 from edge_fed.meta.policy_gradient import policy_gradient
 from edge_fed.policies.softmax import Softmax
 from edge_fed.returns import discounts
@@ -323,7 +324,7 @@ def check_composition(family: str, variant: str, **algorithm) -> None:
     """The direction equals the paper's formula written out."""
     task, params = task_and_params(FAMILIES[family], variant=variant, **LARGE, **algorithm)
     draw = streams(1, 3, 1, 0)
-    found = VARIANTS[variant](task, params, draw, BASELINES["none"](task, {})).direction
+    found = VARIANTS[variant](task, params, LocalStep(draw, BASELINES["none"](task, {}))).direction
     assert relative(found, written_out(task, params, draw)) < 1e-12
 
 
@@ -336,7 +337,7 @@ def check_fedavg(family: str) -> None:
     for purpose, m in ((Purpose.INNER, 40), (Purpose.CURVATURE, 70), (Purpose.OUTER, 50)):
         (batch,) = task.sample(params, [(m, draw(purpose))])
         total += task.policy.score(batch.trace, np.cumsum(batch.rewards[::-1], axis=0)[::-1])
-    estimate = VARIANTS["fedavg_pg"](task, params, draw, BASELINES["none"](task, {}))
+    estimate = VARIANTS["fedavg_pg"](task, params, LocalStep(draw, BASELINES["none"](task, {})))
     assert relative(estimate.direction, total / 160) < 1e-12
     assert estimate.trajectories == 160
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from edge_fed.meta import VARIANTS
+from edge_fed.meta.base import LocalStep
 from edge_fed.meta.baselines import BASELINES
 from edge_fed.seeding import Purpose, streams
 from tests.edge_fed import checks
@@ -56,7 +57,7 @@ def test_the_three_batches_share_no_stream(family):
             asked.append(purpose)
             return streams(0, 3, 1, 0)(purpose)
 
-        VARIANTS[variant](task, params, spy, BASELINES["none"](task, {}))
+        VARIANTS[variant](task, params, LocalStep(spy, BASELINES["none"](task, {})))
         assert asked == expected
 
 
@@ -68,8 +69,8 @@ def test_guarded_exact_is_bounded_by_kappa():
         )
         free = checks.task_and_params(checks.NAVIGATION, variant="first_order", **checks.LARGE)[0]
         draw = streams(0, 3, 1, 0)
-        v = VARIANTS["first_order"](free, params, draw, BASELINES["none"](free, {})).direction
-        estimate = VARIANTS["exact"](task, params, draw, BASELINES["none"](task, {}))
+        v = VARIANTS["first_order"](free, params, LocalStep(draw, BASELINES["none"](free, {}))).direction
+        estimate = VARIANTS["exact"](task, params, LocalStep(draw, BASELINES["none"](task, {})))
         moved = np.linalg.norm(estimate.direction - v) / np.linalg.norm(v)
         assert (moved <= 0.1 + 1e-9) == within
         assert estimate.metrics["guard_rate"] == float(within)
@@ -80,5 +81,7 @@ def test_curvature_changes_the_direction():
     """At alpha > 0 exact is not first_order (second order is not silently dropped)."""
     task, params = checks.task_and_params(checks.GRIDWORLD)
     draw, none = streams(0, 3, 1, 0), BASELINES["none"](task, {})
-    first, exact = (VARIANTS[name](task, params, draw, none).direction for name in ("first_order", "exact"))
+    first, exact = (
+        VARIANTS[name](task, params, LocalStep(draw, none)).direction for name in ("first_order", "exact")
+    )
     assert checks.relative(exact, first) > 1e-2

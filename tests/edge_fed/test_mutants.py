@@ -185,10 +185,10 @@ def late_discount(patch: Patch) -> None:
 def adapted_base(patch: Patch) -> None:
     """Row 5: the outer step applied to the adapted parameters."""
 
-    def from_adapted(task, params, streams, baseline):
-        right = VARIANTS_EXACT(task, params, streams, baseline)
-        (d_in,) = task.sample(params, [(task.settings.inner_batch, streams(Purpose.INNER))])
-        shift = adaptation.adapt_batch(task, params, d_in, baseline=baseline).params - params
+    def from_adapted(task, params, step):
+        right = VARIANTS_EXACT(task, params, step)
+        (d_in,) = task.sample(params, [(task.settings.inner_batch, step.streams(Purpose.INNER))])
+        shift = adaptation.adapt_batch(task, params, d_in, baseline=step.baseline).params - params
         moved = right.direction + shift / max(task.settings.outer_step_size, 1e-300)
         return Estimate(moved, right.trajectories, right.metrics)
 
@@ -228,8 +228,8 @@ def extra_step(patch: Patch) -> None:
 def uncounted_curvature(patch: Patch) -> None:
     """Row 36: budgets computed without the curvature batch."""
 
-    def cheap(task, params, streams, baseline):
-        found = VARIANTS_EXACT(task, params, streams, baseline)
+    def cheap(task, params, step):
+        found = VARIANTS_EXACT(task, params, step)
         return Estimate(found.direction, found.trajectories - task.settings.hessian_batch, found.metrics)
 
     patch.setitem(local_update_module.VARIANTS, "exact", cheap)
