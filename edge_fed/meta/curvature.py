@@ -13,9 +13,9 @@ import numpy as np
 
 from edge_fed.meta.base import CurvatureEstimator
 from edge_fed.meta.guard import norm
+from edge_fed.meta.importance import gradient_elsewhere
 from edge_fed.params import F8
-from edge_fed.policies.base import Policy, Trace
-from edge_fed.returns import reward_to_go
+from edge_fed.policies.base import Policy
 from edge_fed.rollouts import Trajectories
 
 DELTA = (
@@ -69,39 +69,11 @@ def finite_difference(policy: Policy, batch: Trajectories, advantages: F8, v: F8
     if length == 0.0:
         return np.zeros_like(v)
     step = (delta / length) * v
-    # with a baseline, too, the terms of which the advantages are the sums from h on: r_t - b_t + b_{t+1}
-    terms = advantages.copy()
-    terms[:-1] -= advantages[1:]
     theta = batch.trace.params
-    difference = _gradient_at(policy, batch, terms, theta + step)
-    difference -= _gradient_at(policy, batch, terms, theta - step)
+    difference = gradient_elsewhere(policy, batch, advantages, theta + step)
+    difference -= gradient_elsewhere(policy, batch, advantages, theta - step)
     difference *= length / (2.0 * delta)
     return _mean(difference, batch)
-
-
-def _gradient_at(policy: Policy, batch: Trajectories, terms: F8, params: F8) -> F8:
-    """Sum over the batch of g at other parameters ``[d]``, unbiased by its weights; terms ``[H+1, m]``."""
-    return policy.score(
-        _retraced(policy, batch, params), reward_to_go(terms * _weights(policy, batch, params))
-    )
-
-
-def _weights(policy: Policy, batch: Trajectories, params: F8) -> F8:
-    """Prod over k <= t of pi(a_k | s_k) at ``params`` over that of the rollout, ``[H+1, m]``."""
-    log_ratio = policy.log_prob(params, batch.states, batch.actions)
-    log_ratio -= policy.log_prob(batch.trace.params, batch.states, batch.actions)
-    weights: F8 = np.exp(np.add.accumulate(log_ratio, axis=0))
-    return weights
-
-
-def _retraced(policy: Policy, batch: Trajectories, params: F8) -> Trace:
-    """The record of the same states and actions at other parameters ``[d]``."""
-    trace = policy.begin(params, batch.states)
-    ignored = np.zeros((batch.size, 1))  # `act` must run for what it records; its choice is written over
-    for h in range(len(batch.actions)):
-        policy.act(trace, h, ignored)
-    trace.actions[:] = batch.actions
-    return trace
 
 
 def _mean(total: F8, batch: Trajectories) -> F8:

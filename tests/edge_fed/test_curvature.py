@@ -5,7 +5,7 @@ import pytest
 
 from edge_fed import dp
 from edge_fed.federated.local_update import initial_state, local_update
-from edge_fed.meta import curvature
+from edge_fed.meta import curvature, importance
 from edge_fed.meta.curvature import BIASED, CURVATURES, DELTA
 from tests.edge_fed import checks
 
@@ -54,7 +54,7 @@ def test_finite_difference_does_not_depend_on_the_length_of_v(family):
 
 def test_finite_difference_without_weights_is_hess_nu_only(monkeypatch):
     """The supervised recipe on fixed trajectories loses g z^T: Q Psi v is left (science.md 5, row 9)."""
-    monkeypatch.setattr(curvature, "_weights", lambda _policy, batch, _params: np.ones(batch.rewards.shape))
+    monkeypatch.setattr(importance, "weights", lambda _policy, batch, _params: np.ones(batch.rewards.shape))
     e = checks.Enumeration()
     batch, advantages = e.weighted(with_baseline=False)
     tangent = e.policy.tangent(batch.trace, e.v)
@@ -67,8 +67,8 @@ def test_finite_difference_without_weights_is_hess_nu_only(monkeypatch):
 @pytest.mark.parametrize("family", checks.FAMILIES)
 def test_finite_difference_with_one_weight_per_trajectory_is_naive(family, monkeypatch):
     """Why the weights are per decision: the weight of the whole trajectory leads to the paper's u v."""
-    weights = curvature._weights
-    monkeypatch.setattr(curvature, "_weights", lambda *arguments: weights(*arguments)[-1:])
+    weights = importance.weights
+    monkeypatch.setattr(importance, "weights", lambda *arguments: weights(*arguments)[-1:])
     task, params = checks.task_and_params(checks.FAMILIES[family])
     rng = np.random.default_rng(0)
     (batch,) = task.sample(params, [(1, rng)])

@@ -21,6 +21,7 @@ from edge_fed.meta import (
     baselines,
     curvature,
     guard,
+    importance,
 )
 from edge_fed.meta.base import Estimate
 from edge_fed.meta.policy_gradient import policy_gradient
@@ -108,19 +109,19 @@ def missing_psi_baseline(_policy, batch, advantages, v):
 
 def unweighted_ends(patch: Patch) -> None:
     """Row 9: the supervised recipe, the same trajectories at both ends without weights."""
-    patch.setattr(curvature, "_weights", lambda _policy, batch, _params: np.ones(batch.rewards.shape))
+    patch.setattr(importance, "weights", lambda _policy, batch, _params: np.ones(batch.rewards.shape))
 
 
 def inverted_weights(patch: Patch) -> None:
     """Row 23: the importance ratio upside down."""
-    weights = curvature._weights
-    patch.setattr(curvature, "_weights", lambda *arguments: 1 / weights(*arguments))
+    weights = importance.weights
+    patch.setattr(importance, "weights", lambda *arguments: 1 / weights(*arguments))
 
 
 def whole_trajectory_weights(patch: Patch) -> None:
     """One weight per trajectory: unbiased too, but as noisy as the naive estimator."""
-    weights = curvature._weights
-    patch.setattr(curvature, "_weights", lambda *arguments: weights(*arguments)[-1:])
+    weights = importance.weights
+    patch.setattr(importance, "weights", lambda *arguments: weights(*arguments)[-1:])
 
 
 def absolute_delta(patch: Patch) -> None:
