@@ -30,10 +30,17 @@ def run_plain(scenario: Scenario, watch: Watch, folder: RunFolder | None = None)
         watch: Who is told how it goes.
         folder: Where to leave records and evaluations; None: nowhere.
     """
-    return _PlainRun(scenario, watch, folder).play()
+    return PlainRun(scenario, watch, folder).play()
 
 
-class _PlainRun:
+class PlainRun:
+    """One run; `run_plain` is enough unless its tasks and parameters are wanted, also while it goes.
+
+    Attributes:
+        tasks: Of the training agents.
+        params: The newest parameters, ``[d]``.
+    """
+
     def __init__(self, scenario: Scenario, watch: Watch, folder: RunFolder | None) -> None:
         self.scenario = scenario
         self.watch = watch

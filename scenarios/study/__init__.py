@@ -1,1 +1,1 @@
-"""Studies: grids of arms and seeds, run in parallel, measured into one tidy table, compared with statistics."""
+"""Studies: grids of arms and seeds, run in parallel, kept in one tidy table, compared with statistics."""

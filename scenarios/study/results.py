@@ -8,7 +8,8 @@ is noticed), ``round``, ``policy``, ``m``, ``outcome``, ``value``.
 - ``shared``: the training agents, means over them; ``round`` is the training round. Outcomes:
   ``meta_objective`` (after adaptation), ``expected_return`` (before), ``success``, ``success_adapted``,
   ``worst_meta_objective``, ``fraction_hurt``; the diagnostics of `edge_fed.diagnostics`; and of the round's
-  updates, means over agents, ``direction_norm``, ``inner_norm``, ``curvature_ratio``, ``guard_rate``, ``cosine``.
+  updates since the last measurement, over agents, what the variant reports: ``direction_norm``,
+  ``inner_norm``, ``curvature_ratio`` (the median), ``guard_rate``, ``cosine``.
 - ``learned``, ``tuned``, ``random``, ``scratch``: the held-out agents, means over them; ``m`` is the number
   of trajectories. ``learned`` adapts with the run's alpha, ``tuned`` with the alpha that was best on the
   validation goals (outcome ``alpha`` says which). Outcomes: ``return``, ``success``, ``worst_return``,
