@@ -28,6 +28,8 @@ class Purpose(enum.IntEnum):
     EVALUATE = 6
     SCRATCH = 7
     LINK = 8
+    DIAGNOSE = 9
+    PLACEBO = 10
 
 
 Streams = Callable[[Purpose], Generator]

@@ -27,8 +27,9 @@ def raw(*key, count: int = 8) -> list[int]:
 def test_purposes_are_never_renumbered():
     """The numbers are part of the run format: a new purpose is appended, an old one keeps its number."""
     expected = ["INITIAL", "COHORT", "INNER", "OUTER", "CURVATURE", "ADAPT", "EVALUATE", "SCRATCH", "LINK"]
-    assert [(purpose.name, purpose.value) for purpose in Purpose][:9] == list(
-        zip(expected, range(9), strict=True)
+    expected += ["DIAGNOSE", "PLACEBO"]
+    assert [(purpose.name, purpose.value) for purpose in Purpose][:11] == list(
+        zip(expected, range(11), strict=True)
     )
     assert SERVER == 2**32 - 1
 
