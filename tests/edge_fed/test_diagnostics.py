@@ -34,7 +34,7 @@ def grid(**algorithm):
 
 
 def every_gradient(task, params):
-    """The gradient g of every trajectory ``[n, d]`` and its probability ``[n]``, without the code under test."""
+    """The gradient g of every trajectory ``[n, d]`` and its probability ``[n]``, written out."""
     model = task.environment.model()
     start = np.flatnonzero(model.start)
     paths = np.array([(s, *actions) for s in start for actions in itertools.product(range(4), repeat=3)]).T
