@@ -27,7 +27,7 @@ def gradient_elsewhere(policy: Policy, batch: Trajectories, advantages: F8, para
     terms = advantages.copy()
     terms[:-1] -= advantages[1:]
     terms *= weights(policy, batch, params)
-    return policy.score(_retraced(policy, batch, params), reward_to_go(terms))
+    return policy.score(retraced(policy, batch, params), reward_to_go(terms))
 
 
 def weights(policy: Policy, batch: Trajectories, params: F8) -> F8:
@@ -38,7 +38,7 @@ def weights(policy: Policy, batch: Trajectories, params: F8) -> F8:
     return ratio
 
 
-def _retraced(policy: Policy, batch: Trajectories, params: F8) -> Trace:
+def retraced(policy: Policy, batch: Trajectories, params: F8) -> Trace:
     """The record of the same states and actions at other parameters ``[d]``."""
     trace = policy.begin(params, batch.states)
     ignored = np.zeros((batch.size, 1))  # `act` must run for what it records; its choice is written over
