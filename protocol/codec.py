@@ -16,8 +16,8 @@ import msgspec
 from protocol import header as header_frame
 from protocol.errors import LocalProtocolError, RemoteProtocolError, VersionMismatch
 from protocol.limits import MAGIC, MAJOR, MAX_HEADER_BYTES, MINOR, PREAMBLE_BYTES, Limits
-from protocol.messages import TENSORS, AnyMessage, Header, Message, Record, Reject
-from protocol.tensors import F8, Buffer, Tensors, join, split
+from protocol.messages import OPTIONAL_TENSORS, TENSORS, AnyMessage, Header, Message, Record, Reject
+from protocol.tensors import F8, Buffer, Names, Tensors, join, split
 
 Frames = list[bytes | memoryview]
 R = TypeVar("R", bound=Record)
@@ -26,6 +26,10 @@ PREAMBLE = struct.Struct("<4sBBH")
 OURS = PREAMBLE.pack(MAGIC, MAJOR, MINOR, 0)
 TYPES: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyMessage)}
 NO_TENSORS: Mapping[str, F8] = MappingProxyType({})
+NAMES: dict[type[Message], Names] = {
+    kind: Names(names, OPTIONAL_TENSORS.get(kind, ())) for kind, names in TENSORS.items()
+}
+NOTHING = Names()
 DEFAULT_LIMITS = Limits()
 
 
@@ -56,7 +60,7 @@ def encode(
     Args:
         header: From `Session.send`, or ``Header()`` outside a session.
         message: A record of `protocol.messages`.
-        tensors: Exactly those of ``TENSORS[type(message)]``, contiguous float64, [d].
+        tensors: Those of ``TENSORS[type(message)]``, perhaps ``OPTIONAL_TENSORS``; contiguous float64, [d].
         limits: Chunk size and total size.
 
     Raises:
@@ -65,7 +69,7 @@ def encode(
     name = str(type(message).__struct_config__.tag)
     if TYPES.get(name) is not type(message):
         raise LocalProtocolError(f"{type(message).__name__} is no message type of this protocol")
-    entries, chunks = split(tensors, TENSORS.get(type(message), ()), limits, name)
+    entries, chunks = split(tensors, NAMES.get(type(message), NOTHING), limits, name)
     plain = msgspec.structs.asdict(header)
     plain["message"] = body = {"t": name, **msgspec.structs.asdict(message)}
     plain["tensors"] = entries
@@ -97,8 +101,9 @@ def decode(frames: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> Envelop
         entries = _convert(plain, Tensors).tensors
     except header_frame.FAILURES as error:
         raise RemoteProtocolError("malformed", f"header: {error}") from error
-    names = TENSORS.get(type(message), ())
-    tensors = join(entries, frames[2:], names, limits) if names or entries or len(frames) > 2 else {}
+    names = NAMES.get(type(message), NOTHING)
+    some = names.required or entries or len(frames) > 2
+    tensors = join(entries, frames[2:], names, limits) if some else {}
     return Envelope(header, message, tensors, minor)
 
 

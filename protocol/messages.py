@@ -71,7 +71,7 @@ class Welcome(Message, frozen=True, kw_only=True, tag="WELCOME"):
         role: What the agent is in this run.
         config: The run configuration (``edge_fed.config.RunConfig`` as plain values).
         limits: ``protocol.limits.Limits`` as plain values.
-        features: Optional features both sides use; empty in 1.0.
+        features: Names of `FEATURES` that this run uses.
         last_counted: Newest round that counted an update of this agent; 0: none.
         initial_sha256: Hash of the run's initial parameters.
     """
@@ -134,12 +134,15 @@ class Ready(Message, frozen=True, kw_only=True, tag="READY"):
 class Theta(Message, frozen=True, kw_only=True, tag="THETA"):
     """Server asks for round ``round``'s update from the tensor ``params`` (float64, [d]).
 
+    With the feature ``control``, and only then, the tensor ``control`` (float64, [d]) is behind it.
+
     Attributes:
         round: 1..K.
-        crc32: Of ``params``; echoed in UPDATE.
+        crc32: Of all tensor bytes in their order; echoed in UPDATE.
         deadline_s: Seconds until the agent is excused.
         last_counted: Newest round that counted an update of this agent.
         state_reset: The agent must start from the initial agent state.
+        control_reset: The agent must start from a control variate of zero; the rest of its state stands.
     """
 
     round: UInt
@@ -147,6 +150,7 @@ class Theta(Message, frozen=True, kw_only=True, tag="THETA"):
     deadline_s: float
     last_counted: UInt = 0
     state_reset: bool = False
+    control_reset: bool = False
 
 
 class Update(Message, frozen=True, kw_only=True, tag="UPDATE"):
@@ -154,7 +158,7 @@ class Update(Message, frozen=True, kw_only=True, tag="UPDATE"):
 
     Attributes:
         round: The update's key together with the agent.
-        theta_crc32: Of the parameters it was computed from.
+        theta_crc32: The ``crc32`` of the THETA it was computed from.
         crc32: Of ``delta``.
         trajectories: Sampled for this update.
         trajectories_spent: Sampled since the process started, discarded work included.
@@ -344,3 +348,9 @@ TENSORS: dict[type[Message], tuple[str, ...]] = {
     Init: ("params",),
 }
 """The tensors each message must carry, all one-dimensional float64; every other message carries none."""
+
+OPTIONAL_TENSORS: dict[type[Message], tuple[str, ...]] = {Theta: ("control",)}
+"""Those that may follow behind the others; a feature says when they do."""
+
+FEATURES: dict[str, int] = {"control": 1}
+"""What WELCOME may name -> the first minor version that knows it."""

@@ -4,8 +4,8 @@ Header entries state name, dtype, element count and number of chunks; the chunks
 entries, without gap or overlap. Sizes are checked against the entries before anything is allocated for them.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from msgspec import Meta
@@ -46,22 +46,41 @@ class Tensors(Record, frozen=True, kw_only=True):
     tensors: Annotated[tuple[Tensor, ...], Meta(max_length=MAX_TENSORS)]
 
 
+class Names(NamedTuple):
+    """The tensors of a message type.
+
+    Attributes:
+        required: Always there, in this order.
+        optional: All behind them, or none.
+    """
+
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+    def fit(self, found: Iterable[str]) -> bool:
+        """Whether a message may carry tensors of these names."""
+        return tuple(found) in (self.required, self.required + self.optional)
+
+    def __str__(self) -> str:
+        return str([*self.required, *(f"{name} (optional)" for name in self.optional)])
+
+
 def split(
-    tensors: Mapping[str, F8], names: tuple[str, ...], limits: Limits, message: str
+    tensors: Mapping[str, F8], names: Names, limits: Limits, message: str
 ) -> tuple[list[dict[str, Any]], list[memoryview]]:
     """Turns arrays into header entries and chunks; the chunks are views of the arrays.
 
     Args:
         tensors: The arrays, [d] each.
-        names: The names they must have, in order.
+        names: Which they must and may be, in order.
         limits: Chunk size and total size.
         message: What they belong to, for errors.
 
     Raises:
         LocalProtocolError: Other names, or an array that is not a contiguous little-endian float64 vector.
     """
-    if tuple(tensors) != names:
-        raise LocalProtocolError(f"{message} carries the tensors {list(names)}, not {list(tensors)}")
+    if not names.fit(tensors):
+        raise LocalProtocolError(f"{message} carries the tensors {names}, not {list(tensors)}")
     entries: list[dict[str, Any]] = []
     chunks: list[memoryview] = []
     size = limits.chunk_bytes
@@ -80,14 +99,14 @@ def split(
 
 
 def join(
-    entries: tuple[Tensor, ...], chunks: Sequence[Buffer], names: tuple[str, ...], limits: Limits
+    entries: tuple[Tensor, ...], chunks: Sequence[Buffer], names: Names, limits: Limits
 ) -> dict[str, F8]:
     """Copies chunks into arrays that are owned, aligned and writeable.
 
     Args:
         entries: From the header.
         chunks: All frames after the header.
-        names: The names that the message type must have, in order.
+        names: Which the message type must and may have, in order.
         limits: Chunk size and total size.
 
     Raises:
@@ -103,11 +122,9 @@ def join(
         _check_entry(entry, sum(sizes[at:end]))
         tensors[entry.name] = _gather(entry, views[at:end])
         at = end
-    if tuple(tensors) != names or len(entries) != len(names) or at != len(chunks):
+    if not names.fit(tensors) or len(entries) != len(tensors) or at != len(chunks):
         found = [f"{entry.name[:40]} in {entry.chunks} chunks" for entry in entries]
-        raise RemoteProtocolError(
-            "malformed", f"{len(chunks)} chunks for {found}, where {list(names)} belong"
-        )
+        raise RemoteProtocolError("malformed", f"{len(chunks)} chunks for {found}, where {names} belong")
     return tensors
 
 

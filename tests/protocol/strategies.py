@@ -67,5 +67,10 @@ vectors = npst.arrays(np.dtype("<f8"), st.integers(0, 40), elements=st.floats(al
 
 
 def tensors(kind: type[messages.Message]) -> st.SearchStrategy[dict[str, Any]]:
-    """The tensors that a type must carry."""
-    return st.fixed_dictionaries(dict.fromkeys(messages.TENSORS.get(kind, ()), vectors))
+    """The tensors that a type must carry, and perhaps those that it may."""
+    required = messages.TENSORS.get(kind, ())
+    optional = messages.OPTIONAL_TENSORS.get(kind, ())
+    names = st.sampled_from((required, required + optional))
+    return names.flatmap(
+        lambda order: st.tuples(*[vectors] * len(order)).map(lambda v: dict(zip(order, v, strict=True)))
+    )

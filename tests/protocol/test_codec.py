@@ -64,7 +64,7 @@ def test_bytes_are_those_of_the_specification():
         b"\xa7session\xc4\x10" + ID + b"\xa3seq\x07" + b"\xa3run\xc4\x10" + ID[::-1] + b"\xa9committed\x02"
         b"\xa7message\x81\xa1t\xa4PING" + b"\xa7tensors\x90"
     )
-    assert encode(header, m.Ping()) == [b"EFED\x01\x00\x00\x00", expected]
+    assert encode(header, m.Ping()) == [b"EFED\x01\x01\x00\x00", expected]
 
 
 def test_chunks_are_the_vector_in_little_endian_order():
@@ -141,6 +141,36 @@ def test_other_tensors_than_the_types_are_refused(names):
         plain["tensors"] = [{"name": n, "dtype": "<f8", "count": 5, "chunks": 1} for n in names]
 
     assert fault(with_header(rename)[:2] + [VECTOR.tobytes()] * len(names)) == "malformed"
+
+
+@pytest.mark.parametrize(
+    "names", [("control",), ("control", "params"), ("params", "delta"), ("params", "control", "delta")]
+)
+def test_an_optional_tensor_stands_behind_the_others_or_nowhere(names):
+    """THETA carries params, or params and control in this order; anything else is refused on both sides."""
+    arrays = {"params": VECTOR, "control": -VECTOR}
+    there = decode(encode(m.Header(), SAMPLES[m.Theta], arrays, Limits(chunk_bytes=12)))
+    assert {name: array.tolist() for name, array in there.tensors.items()} == {
+        name: array.tolist() for name, array in arrays.items()
+    }
+    with pytest.raises(LocalProtocolError, match=r"\['params', 'control \(optional\)'\], not"):
+        encode(m.Header(), SAMPLES[m.Theta], dict.fromkeys(names, VECTOR))
+
+    def rename(plain):
+        plain["tensors"] = [{"name": n, "dtype": "<f8", "count": 5, "chunks": 1} for n in names]
+
+    frames = with_header(rename, m.Theta)[:2] + [VECTOR.tobytes()] * len(names)
+    assert fault(frames) == "malformed"
+
+
+def test_all_tensors_of_a_message_share_one_limit():
+    """Two vectors that fit alone do not fit together."""
+    theta, both = SAMPLES[m.Theta], {"params": VECTOR, "control": VECTOR}
+    limits = Limits(max_tensor_bytes=2 * VECTOR.nbytes - 1)
+    encode(m.Header(), theta, {"params": VECTOR}, limits)
+    with pytest.raises(LocalProtocolError, match="tensors of 80 bytes, the limit is 79"):
+        encode(m.Header(), theta, both, limits)
+    assert fault(encode(m.Header(), theta, both), limits) == "malformed"
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,9 @@ def test_every_message_with_direction_and_tensor() -> None:
     for name, kind in TYPES.items():
         sides = (kind in messages.FROM_AGENT, kind in messages.FROM_SERVER)
         direction = {(True, False): "agent", (False, True): "server", (True, True): "both"}[sides]
-        tensors = ", ".join(f"`{tensor}`" for tensor in messages.TENSORS.get(kind, ()))
-        expected.append([name, direction, tensors])
+        tensors = [f"`{tensor}`" for tensor in messages.TENSORS.get(kind, ())]
+        tensors += [f"`{tensor}` ?" for tensor in messages.OPTIONAL_TENSORS.get(kind, ())]
+        expected.append([name, direction, ", ".join(tensors)])
     assert [row[:3] for row in table("message | from")] == expected
 
 
@@ -159,6 +160,14 @@ def test_types_outside_a_session() -> None:
     found = re.search(r"Outside a session \(empty id, number 0\) stand: ([A-Z, ]+)\.", TEXT)
     assert found
     assert found[1].split(", ") == [session.name(kind) for kind in session.OUTSIDE]
+
+
+def test_every_feature() -> None:
+    """The table of features, with the version since which each exists; none is newer than this one."""
+    features = messages.FEATURES
+    rows = [[name, f"{limits.MAJOR}.{minor}"] for name, minor in features.items()]
+    assert [row[:2] for row in table("feature | since")] == rows
+    assert max(features.values()) <= limits.MINOR
 
 
 def test_every_error_code() -> None:
