@@ -56,6 +56,7 @@ class Algorithm(Settings, frozen=True, kw_only=True):
     adapt_steps: Count = 1
     participation: Annotated[float, Meta(gt=0, le=1)] = 1.0  # r
     aggregation: str = "uniform"  # edge_fed.federated.aggregation.AGGREGATIONS
+    correction: Literal["none", "control_variate"] = "none"  # edge_fed.federated.control_variate
 
 
 class Federation(Settings, frozen=True, kw_only=True):
