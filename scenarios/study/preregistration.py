@@ -184,13 +184,13 @@ def check_preregistered(study: str, digest: str, seeds: Sequence[int], found: Pr
 
 def _seed_faults(seeds: Sequence[int], found: Preregistration) -> Iterator[Fault]:
     expected, given = set(found.confirmatory_seeds), set(seeds)
-    hint = f"run it with --seeds {_ranges(expected)}"
+    hint = f"run it with --seeds {as_ranges(expected)}"
     if tuned := given & set(found.tuning_seeds):
-        yield Fault("seeds", f"{_ranges(tuned)} were for tuning", hint)
+        yield Fault("seeds", f"{as_ranges(tuned)} were for tuning", hint)
     if strange := given - expected - set(found.tuning_seeds):
-        yield Fault("seeds", f"{_ranges(strange)} are not registered", hint)
+        yield Fault("seeds", f"{as_ranges(strange)} are not registered", hint)
     if missing := expected - given:
-        yield Fault("seeds", f"{_ranges(missing)} are missing", hint)
+        yield Fault("seeds", f"{as_ranges(missing)} are missing", hint)
 
 
 def _unknown_arms(study: Study, found: Preregistration) -> Iterator[Fault]:
@@ -220,7 +220,7 @@ def _faults(found: Preregistration) -> Iterator[Fault]:
     if not found.confirmatory_seeds:
         yield Fault("confirmatory_seeds", "is empty")
     if shared := set(found.tuning_seeds) & set(found.confirmatory_seeds):
-        yield Fault("confirmatory_seeds", f"{_ranges(shared)} are tuning seeds, too")
+        yield Fault("confirmatory_seeds", f"{as_ranges(shared)} are tuning seeds, too")
     if len(found.claims) > MOST_CLAIMS:
         message = f"{len(found.claims)} claims, at most {MOST_CLAIMS} are confirmatory"
         yield Fault("claim", message, "all others are exploratory and stand elsewhere")
@@ -257,7 +257,7 @@ def _condition_faults(condition: Condition, path: str) -> Iterator[Fault]:
         yield Fault(f"{path}.against", f"names {condition.arm!r} itself")
 
 
-def _ranges(seeds: Iterable[int]) -> str:
+def as_ranges(seeds: Iterable[int]) -> str:
     """Seeds as ``--seeds`` reads them: ``0-3,7``."""
     parts: list[list[int]] = []
     for seed in sorted(seeds):

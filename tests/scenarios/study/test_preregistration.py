@@ -95,7 +95,11 @@ WRONG = [
     ('"0-9"', "true", "tuning_seeds: is true, expected a list"),
     (f'"{STUDY.digest}"', '"12ab"', "line 7: study.0.digest: is '12ab', expected 64"),
     ('study = "collapse"', 'study = "colapse"', "line 12: claim.0.study: 'colapse' is not registered"),
-    ('"fraction_above"', '"fraction"', "claim.0.condition.1.kind: is 'fraction', expected one of \"difference"),
+    (
+        '"fraction_above"',
+        '"fraction"',
+        "claim.0.condition.1.kind: is 'fraction', expected one of \"difference",
+    ),
     ("fraction = 0.9", "", "claim.0.condition.1.fraction: is missing; fraction_above needs it"),
     ("fraction = 0.9", "fraction = 90", "claim.0.condition.1.fraction: is 90, expected a number above 0"),
     ("above = 1.8", "above = 1.8\nfraction = 1", "condition.0.fraction: does not belong to mean_above"),
