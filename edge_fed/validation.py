@@ -49,6 +49,7 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
     if family is not None and config.policy.name in POLICIES:
         faults += _policy(config, family)
     faults += _batches(config)
+    faults += _correction(config.algorithm)
     faults += _federation(config, len(set(planned) - set(absent)), len(planned))
     faults += _onboarding(config, family)
     return faults
@@ -231,6 +232,24 @@ def _too_small(settings: Algorithm, names: Iterable[str], path: str) -> Iterator
                 "is 1, but baseline 'loo' compares each trajectory with the others",
                 "give it at least 2, or choose another baseline",
             )
+
+
+def _correction(settings: Algorithm) -> Iterator[Fault]:
+    """Settings under which control variates cannot be computed, or would not cancel."""
+    if settings.correction == "none":
+        return
+    if settings.outer_step_size == 0:
+        yield Fault(
+            "algorithm.outer_step_size",
+            "is 0, but correction 'control_variate' divides each update by it",
+            "give it a number above 0, or choose correction 'none'",
+        )
+    if settings.aggregation != "uniform":
+        yield Fault(
+            "algorithm.aggregation",
+            f"is {settings.aggregation!r}, but control variates cancel only in a plain mean",
+            "choose aggregation 'uniform', or correction 'none'",
+        )
 
 
 def _federation(config: RunConfig, at_start: int, planned: int) -> Iterator[Fault]:

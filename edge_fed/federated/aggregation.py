@@ -76,6 +76,16 @@ class Fold:
         self._last = agent
         return weight
 
+    @property
+    def sum(self) -> F8:
+        """sum_i w_i delta_i of what was added, ``[d]``; it is not yours to change."""
+        return self._sum
+
+    @property
+    def weight(self) -> float:
+        """sum_i w_i of what was added."""
+        return self._total
+
     def result(self) -> F8:
         """The next parameters, ``[d]``, a fresh read-only array.
 

@@ -2,7 +2,8 @@
 
     theta_i <- theta;  for t = 0..tau-1:  theta_i <- theta_i + beta direction(theta_i)     (the paper, 1.2)
 
-Pure: (task, params, state, seed, round) give the update; nothing passed in is changed.
+With a correction, c - c_i is added to each direction (`edge_fed.federated.control_variate`).
+Pure: (task, params, state, seed, round, control) give the update; nothing passed in is changed.
 """
 
 import math
@@ -14,9 +15,10 @@ import msgspec
 import numpy as np
 
 from edge_fed.errors import NonFinite, ShapeError
+from edge_fed.federated.control_variate import OWN, correction, initial_own, own_after
 from edge_fed.meta import BASELINES, VARIANTS
 from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
-from edge_fed.meta.baselines import initial_state
+from edge_fed.meta.baselines import initial_state as baseline_state
 from edge_fed.meta.guard import norm
 from edge_fed.params import F8
 from edge_fed.seeding import streams
@@ -40,6 +42,11 @@ class LocalUpdate(msgspec.Struct, frozen=True):
     state: AgentState
 
 
+def initial_state(task: Task) -> AgentState:
+    """The state of an agent that never trained: of its baseline and of the correction, each if it has one."""
+    return {**baseline_state(task), **initial_own(task.settings, task.policy.dimension)}
+
+
 def local_update(
     task: Task,
     params: F8,
@@ -47,6 +54,7 @@ def local_update(
     seed: int,
     round_: int,
     progress: Callable[[int], None],
+    control: F8 | None = None,
 ) -> LocalUpdate:
     """Runs the agent's ``local_steps`` from ``params`` ``[d]``.
 
@@ -57,14 +65,16 @@ def local_update(
         seed: Run seed; step t draws from the streams of (seed, agent, round, t).
         round_: 1..K.
         progress: Called with t before each step; may raise to stop.
+        control: c of the round, ``[d]``, left as it is; None exactly if the run has no correction.
 
     Raises:
         NonFinite: A step's direction is not finite; the message names agent, round and step.
-        ShapeError: ``params`` or ``state`` do not fit the task.
+        ShapeError: ``params``, ``state`` or ``control`` do not fit the task.
     """
     if params.shape != (task.policy.dimension,):
         raise ShapeError(f"params have shape {params.shape}, the policy needs ({task.policy.dimension},)")
     settings, theta = task.settings, params
+    shift = correction(settings, state, control, params.size)
     estimates: list[Estimate] = []
     memory: dict[str, Any] = {}
     # What overflows is refused by name below; NumPy's warning beside it would say less.
@@ -74,14 +84,20 @@ def local_update(
             baseline = BASELINES[settings.baseline](task, state)
             step = LocalStep(streams(seed, task.agent, round_, t), baseline, memory)
             estimate = _direction(task, theta, step, f"agent {task.agent}, round {round_}, local step {t}")
-            theta = theta + settings.outer_step_size * estimate.direction
+            along = estimate.direction if shift is None else estimate.direction + shift
+            theta = theta + settings.outer_step_size * along
             state = baseline.after()
             estimates.append(estimate)
         delta = theta - params
     if not np.isfinite(delta).all():
         raise NonFinite(f"agent {task.agent}, round {round_}: the update is not finite")
-    total = sum(estimate.trajectories for estimate in estimates)
-    return LocalUpdate(delta, total, summary(estimates), state)
+    total, metrics = sum(estimate.trajectories for estimate in estimates), summary(estimates)
+    if shift is not None:
+        state = {**state, OWN: own_after(settings, delta, shift)}
+        metrics["correction_norm"] = norm(shift)
+        if not np.isfinite(state[OWN]).all():
+            raise NonFinite(f"agent {task.agent}, round {round_}: its control variate is not finite")
+    return LocalUpdate(delta, total, metrics, state)
 
 
 def summary(estimates: Sequence[Estimate]) -> dict[str, float]:

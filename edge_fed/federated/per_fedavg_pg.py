@@ -7,7 +7,8 @@
             send delta_i = theta_i - theta
         theta <- theta + (weighted) mean of delta_i
 
-Source: Per-FedAvg-PG (the paper), algorithm box, with client sampling as in Fallah et al. 2020.
+Source: Per-FedAvg-PG (the paper), algorithm box, with client sampling as in Fallah et al. 2020. With
+``correction = "control_variate"`` local steps and server keep what `edge_fed.federated.control_variate` says.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from edge_fed.config import RunConfig
 from edge_fed.errors import NonFinite
 from edge_fed.federated.aggregation import Fold
 from edge_fed.federated.cohort import cohort, minimum_updates
+from edge_fed.federated.control_variate import ServerControl, initial_control, reset_own
 from edge_fed.federated.local_update import AgentState, LocalUpdate, initial_state, local_update
 from edge_fed.federated.record import Attendance, Contribution, RoundRecord
 from edge_fed.federated.task import Task
@@ -33,11 +35,13 @@ class Round(msgspec.Struct, frozen=True):
         record: What decided it.
         params: The parameters after it, ``[d]``.
         metrics: Each contributor's metrics.
+        control: The server's half of the correction after it; None: the run has none.
     """
 
     record: RoundRecord
     params: F8
     metrics: dict[int, dict[str, float]]
+    control: ServerControl | None = None
 
 
 def per_fedavg_pg(
@@ -52,9 +56,10 @@ def per_fedavg_pg(
         rounds: Who is there; `full_attendance` if nobody comes or goes.
     """
     states: dict[int, AgentState] = {}
+    control = initial_control(config, params.size)
     for attendance in rounds:
-        outcome = play_round(config, tasks, params, states, attendance)
-        params = outcome.params
+        outcome = play_round(config, tasks, params, states, attendance, control)
+        params, control = outcome.params, outcome.control
         yield outcome
 
 
@@ -70,11 +75,13 @@ def play_round(
     params: F8,
     states: dict[int, AgentState],
     attendance: Attendance,
+    control: ServerControl | None = None,
 ) -> Round:
     """Plays one round; ``states`` advances in place for the agents whose update counted.
 
     An agent's state advances only if its update is folded in a valid round: what never counted never
-    happened (semantics of agent state).
+    happened (semantics of agent state). ``control`` is the server's half of the run's correction, None
+    exactly if it has none.
     """
     k, seed = attendance.round, config.seed
     asked = cohort(seed, k, attendance.eligible, config.algorithm.participation)
@@ -83,17 +90,23 @@ def play_round(
         states.pop(agent, None)
     missing = {i: "absent" for i in asked if i not in present}
     updates: dict[int, LocalUpdate] = {}
+    c = None if control is None else control.value
     for i in present:
         state = states.get(i) or initial_state(tasks[i])
         try:
-            updates[i] = local_update(tasks[i], params, state, seed, k, _silent)
+            updates[i] = local_update(tasks[i], params, state, seed, k, _silent, c)
         except NonFinite as error:  # one agent's step diverged: it is excused, as the server excuses it
             missing[i] = f"refused: {error}"
-    folded = _fold(config, params, updates, minimum_updates(len(asked), config.federation.min_updates))
+    folded = _fold(
+        config, params, control, updates, minimum_updates(len(asked), config.federation.min_updates)
+    )
     contributors: tuple[Contribution, ...] = ()
     if folded is not None:
-        params, contributors = folded
+        params, control, contributors = folded
         states.update((i, update.state) for i, update in updates.items())
+    if control is not None and attendance.state_resets:
+        control = control.restarted()
+        states.update({i: reset_own(state) for i, state in states.items()})
     record = RoundRecord(
         round=k,
         eligible=attendance.eligible,
@@ -103,20 +116,25 @@ def play_round(
         state_resets=attendance.state_resets,
         outcome="skipped" if folded is None else "folded",
         params_sha256=params_sha256(params),
+        control_sha256="" if control is None else params_sha256(control.value),
     )
-    return Round(record, params, {i: update.metrics for i, update in updates.items()})
+    return Round(record, params, {i: update.metrics for i, update in updates.items()}, control)
 
 
 def _fold(
-    config: RunConfig, params: F8, updates: Mapping[int, LocalUpdate], need: int
-) -> tuple[F8, tuple[Contribution, ...]] | None:
-    """The next parameters and who made them; None: the round is skipped."""
+    config: RunConfig,
+    params: F8,
+    control: ServerControl | None,
+    updates: Mapping[int, LocalUpdate],
+    need: int,
+) -> tuple[F8, ServerControl | None, tuple[Contribution, ...]] | None:
+    """The next parameters, the next control variate, and who made them; None: the round is skipped."""
     if len(updates) < need:
         return None
     fold = Fold(params, config.algorithm.aggregation)
     contributors = tuple(_contribute(fold, i, update) for i, update in updates.items())
     try:
-        return fold.result(), contributors
+        return fold.result(), control.after(fold) if control else None, contributors
     except NonFinite:
         return None
 

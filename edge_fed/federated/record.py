@@ -36,11 +36,13 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True):
         cohort: Agents that were asked for an update, ascending.
         contributors: What was folded, in fold order (ascending agent id).
         missing: Cohort members without a folded update -> reason (deadline, lease, bye, refused: ...).
-        state_resets: Agents that started this round without their earlier agent state.
+        state_resets: Agents that started this round without their earlier agent state. Control variates
+            start from zero after such a round.
         overrides: Agents that do not work exactly as the run says -> their effective overrides.
         fingerprints: Numerics fingerprint -> agents that work with it; more than one: not bit-equal.
         outcome: ``folded``, or ``skipped`` when fewer than the minimum of updates came.
         params_sha256: Hash of the parameters after the round.
+        control_sha256: Hash of the run's control variate after the round; empty: the run has none.
     """
 
     round: int
@@ -53,6 +55,7 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True):
     state_resets: tuple[int, ...] = ()
     overrides: dict[int, Overrides] = {}
     fingerprints: dict[str, tuple[int, ...]] = {}
+    control_sha256: str = ""
 
 
 class Attendance(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """Recomputes a run from its records and says where it differs: the mathematics behind `verify`.
 
 Nothing stored is compared with itself: the cohort is drawn again from (seed, round, eligible), every
-contributor's update is computed again, its checksum compared, and the parameters are folded again.
+contributor's update is computed again, its checksum compared, and parameters and control variate are
+folded again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from edge_fed.config import Overrides, RunConfig, overrides_by_goal
+from edge_fed.federated.control_variate import initial_control
 from edge_fed.federated.local_update import AgentState
 from edge_fed.federated.per_fedavg_pg import play_round
 from edge_fed.federated.record import Attendance, RoundRecord
@@ -37,6 +39,7 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
     states: dict[int, AgentState] = {}
     planned = overrides_by_goal(config)
     params = initial_params(config)
+    control = initial_control(config, params.size)
     for expected, record in enumerate(records, start=1):
         for agent in record.eligible:  # the cohort is drawn again from these, whatever was recorded
             overrides = record.overrides.get(agent, planned.get(agent, Overrides()))
@@ -54,8 +57,8 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
             present=frozenset(c.agent for c in record.contributors) if folded else frozenset(),
             state_resets=record.state_resets,
         )
-        again = play_round(config, tasks, params, states, attendance)
-        params = again.params
+        again = play_round(config, tasks, params, states, attendance, control)
+        params, control = again.params, again.control
         yield Replayed(record.round, params, tuple(_differences(record, again.record)))
 
 
@@ -71,9 +74,14 @@ def _differences(recorded: RoundRecord, again: RoundRecord) -> Iterator[str]:
     for agent in theirs.keys() & ours.keys():
         if theirs[agent] != ours[agent]:
             yield f"agent {agent}: {_pair(theirs[agent], ours[agent])}"
-    if recorded.params_sha256 != again.params_sha256:
-        was, is_now = recorded.params_sha256[:12], again.params_sha256[:12]
-        yield f"params_sha256 {was}… was recorded, {is_now}… is computed"
+    for name in ("params_sha256", "control_sha256"):
+        was, is_now = getattr(recorded, name), getattr(again, name)
+        if was != is_now:
+            yield f"{name} {_short(was)} was recorded, {_short(is_now)} is computed"
+
+
+def _short(digest: str) -> str:
+    return f"{digest[:12]}…" if digest else "nothing"
 
 
 def _pair(recorded: msgspec.Struct, again: msgspec.Struct) -> str:

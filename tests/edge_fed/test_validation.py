@@ -71,6 +71,18 @@ WRONG = [
         "agents.0.curvature",
         ["estimator 'x'", "causal, finite_difference, lvc, naive"],
     ),
+    (
+        "[algorithm]\ncorrection='control_variate'\nouter_step_size=0",
+        3,
+        "algorithm.outer_step_size",
+        ["is 0", "divides each update", "correction 'none'"],
+    ),
+    (
+        "[algorithm]\ncorrection='control_variate'\naggregation='weighted'",
+        3,
+        "algorithm.aggregation",
+        ["is 'weighted'", "cancel only in a plain mean", "'uniform'"],
+    ),
     ("[federation]\nquorum = 7", 2, "federation.quorum", ["is 7, but 6 agents", "at most 6"]),
     (
         "[algorithm]\nparticipation=0.5\n[federation]\nmin_updates=4",
@@ -119,6 +131,8 @@ RIGHT = [
     "[algorithm]\nvariant = 'fedavg_pg'\nhessian_batch = 0\nbaseline = 'loo'\ninner_batch = 1",
     "[algorithm]\nvariant = 'exact'\ncurvature = 'causal'\nguard = 0.5\nbaseline = 'value'",
     "[[agents]]\ngoals = '0-5'\n[onboarding]\ngoals = '0'",
+    "[algorithm]\ncorrection = 'control_variate'\nparticipation = 0.5",
+    "[algorithm]\naggregation = 'weighted'\nouter_step_size = 0",
     "[algorithm]\nrounds = 0",
     "[federation]\nquorum = 6\nmin_updates = 6",
     "[[agents]]\ngoals = '0'\nlink = { latency_s = 0.1, jitter_s = 0.1, bandwidth_bps = 1e6, loss = 0.1 }",

@@ -70,3 +70,43 @@ def test_overrides_of_the_record_are_used():
     record = msgspec.structs.replace(outcome.record, overrides={1: small})
     assert [r.differences for r in replay(config, [record])] == [()]
     assert next(replay(config, [outcome.record])).differences
+
+
+CORRECTED = gridworld(rounds=5, participation=0.5, local_steps=2, correction="control_variate")
+
+
+@pytest.fixture(scope="module")
+def corrected_records():
+    """Five rounds with control variates; in the third one agent had lost its state."""
+    rounds = [Attendance(k, EVERYBODY, state_resets=(0,) if k == 3 else ()) for k in range(1, 6)]
+    return [outcome.record for outcome in play(CORRECTED, EVERYBODY, rounds)]
+
+
+def test_control_variates_replay_to_the_same_bits(corrected_records):
+    """With and without a reset the server's half is computed again and has the recorded hash."""
+    assert len({record.control_sha256 for record in corrected_records}) == 5
+    assert [r.differences for r in replay(CORRECTED, corrected_records)] == [()] * 5
+
+
+@pytest.mark.parametrize(
+    ("round_", "change", "part"),
+    [
+        (4, {"control_sha256": "0" * 64}, "control_sha256 000000000000… was recorded"),
+        (4, {"control_sha256": ""}, "control_sha256 nothing was recorded"),
+        (4, {"state_resets": (1,)}, "control_sha256"),
+        (3, {"state_resets": ()}, "control_sha256"),
+    ],
+)
+def test_an_altered_control_variate_or_reset_is_found_at_its_round(corrected_records, round_, change, part):
+    """What is changed in a record is named there, and not before."""
+    altered = [msgspec.structs.replace(r, **change) if r.round == round_ else r for r in corrected_records]
+    outcomes = list(replay(CORRECTED, altered))
+    assert [bool(r.differences) for r in outcomes[: round_ - 1]] == [False] * (round_ - 1)
+    assert any(part in line for line in outcomes[round_ - 1].differences)
+
+
+def test_the_record_of_an_uncorrected_run_has_no_control_variate(records):
+    """And a corrected run is not taken for it."""
+    assert {record.control_sha256 for record in records} == {""}
+    claimed = msgspec.structs.replace(records[0], control_sha256="0" * 64)
+    assert "nothing is computed" in next(replay(CONFIG, [claimed])).differences[0]
