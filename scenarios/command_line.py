@@ -21,12 +21,13 @@ from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.expectations import METRICS
 from scenarios.outcome import Failure, Outcome, Signalled, as_json
 from scenarios.script import library, load_scenario, runtime_faults
+from scenarios.study import comparison
 from scenarios.theory import add_arguments, theory
 from scenarios.timeline import Scenario
 
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
-COMMANDS = ("list", "check", "run", "verify", "theory", "bench")
+COMMANDS = ("list", "check", "run", "verify", "theory", "compare", "bench")
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
 
@@ -74,6 +75,9 @@ def parser(program: str) -> argparse.ArgumentParser:
     verify.add_argument("run_dir", type=Path, metavar="RUN_DIR")
     add_arguments(
         _command(commands, "theory", theory, "what the paper guarantees for a family, and what not")
+    )
+    comparison.add_arguments(
+        _command(commands, "compare", comparison.compare, "two arms of studies: figures, difference, budgets")
     )
     commands.add_parser("bench", help="measure speed, see bench --help", add_help=False)
     if program == "edge-fed":
