@@ -47,8 +47,10 @@ class Algorithm(Settings, frozen=True, kw_only=True):
     inner_step_size: Annotated[float, Meta(ge=0, le=1e6)] = 1.0  # alpha
     outer_step_size: Annotated[float, Meta(ge=0, le=1e6)] = 0.2  # beta
     inner_batch: Count = 10  # m_in
-    hessian_batch: CountOrNone = 10  # m_h; first_order accepts and does not use it
+    hessian_batch: CountOrNone = 10  # m_h; first_order and sg_mrl accept and do not use it
     outer_batch: Count = 10  # m_out
+    inner_gradient: Literal["plain", "recursive"] = "plain"  # g_in of training: edge_fed.meta.inner_gradient
+    inner_momentum: Annotated[float, Meta(ge=0, le=1)] = 0.5  # 1 - eta of the recursive one
     curvature: str = "naive"  # of `exact`: edge_fed.meta.CURVATURES
     guard: Annotated[float, Meta(gt=0, le=1e6)] | Literal["off"] = "off"  # kappa
     baseline: str = "none"  # in training: edge_fed.meta.BASELINES

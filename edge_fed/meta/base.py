@@ -44,8 +44,9 @@ class Estimate(msgspec.Struct, frozen=True):
     Attributes:
         direction: Of ASCENT, ``[d]``.
         trajectories: Sampled for it, counted while sampling.
-        metrics: Scalars of this step: ``inner_norm`` ||g_in||; of `exact` also ``curvature_ratio``
-            ||alpha H v|| / ||v||, ``guard_rate`` (1 if the guard bit) and ``cosine`` of alpha H v and v.
+        metrics: Scalars of this step: ``inner_norm`` ||g_in||; of `exact` and `sg_mrl` also
+            ``curvature_ratio`` ||c|| / ||v||, ``guard_rate`` (1 if the guard bit) and ``cosine`` of c and v,
+            for what they add to v = g_out: c = alpha H v, in `sg_mrl` with its score term.
     """
 
     direction: F8

@@ -39,17 +39,12 @@ def exact_with(task: Task, params: F8, step: LocalStep, change: Callable[[F8], F
             (settings.hessian_batch, step.streams(Purpose.CURVATURE)),
         ],
     )
-    inner = adapt_batch(task, params, d_in, alpha=alpha, baseline=step.baseline)
+    inner = adapt_batch(task, params, d_in, alpha=alpha, baseline=step.baseline, memory=step.memory)
 
     (d_out,) = task.sample(inner.params, [(settings.outer_batch, step.streams(Purpose.OUTER))])
     g_out = policy_gradient(policy, d_out, advantages(d_out))
 
     c = alpha * estimate_curvature(policy, d_h, advantages(d_h), g_out)
     corrected = guarded(g_out, change(c), settings.guard)
-    metrics = {
-        "inner_norm": norm(inner.gradient),
-        "curvature_ratio": corrected.ratio,
-        "guard_rate": float(corrected.bites),
-        "cosine": corrected.cosine,
-    }
+    metrics = {"inner_norm": norm(inner.gradient), **corrected.metrics()}
     return Estimate(corrected.direction, task.sample.trajectories - before, metrics)

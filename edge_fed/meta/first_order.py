@@ -17,7 +17,9 @@ def first_order(task: Task, params: F8, step: LocalStep) -> Estimate:
     settings, before = task.settings, task.sample.trajectories
 
     (d_in,) = task.sample(params, [(settings.inner_batch, step.streams(Purpose.INNER))])
-    inner = adapt_batch(task, params, d_in, alpha=settings.inner_step_size, baseline=step.baseline)
+    inner = adapt_batch(
+        task, params, d_in, alpha=settings.inner_step_size, baseline=step.baseline, memory=step.memory
+    )
 
     (d_out,) = task.sample(inner.params, [(settings.outer_batch, step.streams(Purpose.OUTER))])
     g_out = policy_gradient(task.policy, d_out, step.baseline.advantages(d_out))

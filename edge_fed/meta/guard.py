@@ -1,8 +1,9 @@
 """The guard: bounds the sampled curvature term against the vector it corrects (methods.md 2).
 
-With v = g_out and c = alpha H_hat v, the direction is v + min(1, kappa ||v|| / ||c||) c. At kappa = 1/2
-it is the norm bound that the paper's regime alpha <= 1 / (2 L_J) guarantees for the true Hessian; at
-kappa <= 1 the step never turns against v. A guarded step is biased for grad F.
+With v = g_out and c = alpha H_hat v, in `sg_mrl` together with its score term, the direction is
+v + min(1, kappa ||v|| / ||c||) c. At kappa = 1/2 it is the norm bound that the paper's regime
+alpha <= 1 / (2 L_J) guarantees for the true Hessian; at kappa <= 1 the step never turns against v.
+A guarded step is biased for grad F (grad V).
 """
 
 import math
@@ -29,6 +30,10 @@ class Guarded(msgspec.Struct, frozen=True):
     bites: bool
     cosine: float
 
+    def metrics(self) -> dict[str, float]:
+        """What a local step reports of it."""
+        return {"curvature_ratio": self.ratio, "guard_rate": float(self.bites), "cosine": self.cosine}
+
 
 def guarded(v: F8, c: F8, kappa: float | Literal["off"]) -> Guarded:
     """Adds the curvature term ``c`` ``[d]`` to ``v`` ``[d]`` within the bound ``kappa``.
@@ -40,7 +45,10 @@ def guarded(v: F8, c: F8, kappa: float | Literal["off"]) -> Guarded:
     """
     norm_v, norm_c = norm(v), norm(c)
     if not (math.isfinite(norm_c) and math.isfinite(norm_v)):
-        raise NonFinite(f"curvature term alpha H v is not finite: its norm is {norm_c}, that of v {norm_v}")
+        raise NonFinite(
+            f"the correction alpha H v (in sg_mrl with its score term) is not finite: its norm is {norm_c}, "
+            f"that of v = g_out {norm_v}"
+        )
     ratio = norm_c / norm_v if norm_v else 0.0
     cosine = float(v @ c) / (norm_v * norm_c) if norm_v * norm_c else 0.0
     bites = kappa != "off" and norm_c > kappa * norm_v
