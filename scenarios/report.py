@@ -77,7 +77,9 @@ def _label(outcome: Outcome) -> str:
         biased = " (biased)" if algorithm.curvature in BIASED else ""
         parts.append(algorithm.curvature + biased)
     parts.append(algorithm.baseline)
-    if algorithm.variant == "exact" and algorithm.guard != "off":
+    if algorithm.variant in ("exact", "first_order") and algorithm.inner_gradient == "recursive":
+        parts.append(f"recursive={algorithm.inner_momentum:g}")
+    if algorithm.variant in ("exact", "sg_mrl") and algorithm.guard != "off":
         parts.append(f"k={algorithm.guard:g}")
     return "/".join(parts)
 

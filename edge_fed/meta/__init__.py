@@ -10,6 +10,7 @@ from edge_fed.meta.curvature import CURVATURES
 from edge_fed.meta.exact import exact
 from edge_fed.meta.fedavg_pg import fedavg_pg
 from edge_fed.meta.first_order import first_order
+from edge_fed.meta.sg_mrl import sg_mrl
 
 __all__ = ["BASELINES", "CURVATURES", "VARIANTS"]
 
@@ -17,5 +18,6 @@ VARIANTS: dict[str, MetaGradient] = {
     "exact": exact,
     "first_order": first_order,
     "fedavg_pg": fedavg_pg,
+    "sg_mrl": sg_mrl,
 }
 """The table of ``variant``."""

@@ -22,20 +22,23 @@ from edge_fed.meta import (
     curvature,
     guard,
     importance,
+    inner_gradient,
 )
-from edge_fed.meta.base import Estimate
+from edge_fed.meta.base import Estimate, LocalStep
 from edge_fed.meta.policy_gradient import policy_gradient
 from edge_fed.policies.softmax import Softmax
 from edge_fed.returns import discounts, reward_to_go
 from edge_fed.rollouts import Sampler
 from edge_fed.seeding import Purpose, stream
-from tests.edge_fed import checks
+from tests.edge_fed import batch_checks, checks
+from tests.edge_fed.tiny_batches import BANDIT
 
 Patch = pytest.MonkeyPatch
 
-# The package's names `exact` and `first_order` are the functions; the patches need the modules.
+# The package's names `exact`, `first_order` and `sg_mrl` are the functions; the patches need the modules.
 exact = importlib.import_module("edge_fed.meta.exact")
 first_order = importlib.import_module("edge_fed.meta.first_order")
+sg_mrl = importlib.import_module("edge_fed.meta.sg_mrl")
 
 
 class Mutant(NamedTuple):
@@ -93,9 +96,9 @@ def fused_draws(patch: Patch) -> None:
 def outer_at_theta(patch: Patch) -> None:
     """Row 15: D_out drawn at theta instead of theta~."""
 
-    def stay(task, params, batch, *, alpha, baseline):
+    def stay(task, params, batch, *, alpha, **rest):
         del alpha
-        return adaptation.adapt_batch(task, params, batch, alpha=0.0, baseline=baseline)
+        return adaptation.adapt_batch(task, params, batch, alpha=0.0, **rest)
 
     patch.setattr(first_order, "adapt_batch", stay)
 
@@ -208,9 +211,9 @@ def second_alpha(patch: Patch) -> None:
     """Row 28: the outer step size used in the inner step."""
     adapt_batch = adaptation.adapt_batch
 
-    def confused(task, params, batch, *, alpha, baseline):
+    def confused(task, params, batch, *, alpha, **rest):
         del alpha
-        return adapt_batch(task, params, batch, alpha=task.settings.outer_step_size, baseline=baseline)
+        return adapt_batch(task, params, batch, alpha=task.settings.outer_step_size, **rest)
 
     patch.setattr(exact, "adapt_batch", confused)
 
@@ -308,6 +311,110 @@ def open_cdf(patch: Patch) -> None:
     patch.setattr(Softmax, "begin", open_end)
 
 
+def no_scores(patch: Patch) -> None:
+    """Row 17: sg_mrl without the score term."""
+    patch.setattr(sg_mrl, "through_batch", lambda *_arguments: 0.0)
+
+
+def mean_of_scores(patch: Patch) -> None:
+    """Row 17: the score term averaged over D_in, as g_in is."""
+    total = sg_mrl.through_batch
+    patch.setattr(sg_mrl, "through_batch", lambda policy, d_in, *rest: total(policy, d_in, *rest) / d_in.size)
+
+
+def centred_outer_returns(patch: Patch) -> None:
+    """Row 17: centred advantages of D_out in place of its returns."""
+    patch.setattr(sg_mrl, "episode_return", lambda r: r.sum(axis=0) - r.sum(axis=0).mean())
+
+
+def in_sample_return(patch: Patch) -> None:
+    """The mean return of D_in, own trajectory included, as the baseline of the score term."""
+    through_batch = sg_mrl.through_batch
+
+    def own_included(policy, d_in, advantages, d_out):
+        to_go = reward_to_go(d_in.rewards)
+        return through_batch(policy, d_in, to_go - to_go.mean(axis=1, keepdims=True), d_out)
+
+    patch.setattr(sg_mrl, "through_batch", own_included)
+
+
+def hessian_in_sg_mrl(patch: Patch) -> None:
+    """Row 16: u in place of hess nu."""
+    patch.setattr(sg_mrl, "through_step", curvature.naive)
+
+
+def returns_in_hess_nu(patch: Patch) -> None:
+    """Row 18: g_in with the baseline and hess nu without."""
+    through_step = sg_mrl.through_step
+    patch.setattr(
+        sg_mrl,
+        "through_step",
+        lambda policy, d_in, _advantages, v: through_step(policy, d_in, reward_to_go(d_in.rewards), v),
+    )
+
+
+def score_term_past_the_guard(patch: Patch) -> None:
+    """The guard on the curvature alone, the score term added to what it gives."""
+    kept = []
+    through_batch = sg_mrl.through_batch
+
+    def aside(*arguments):
+        kept.append(through_batch(*arguments))
+        return 0.0
+
+    def late(v, c, kappa):
+        found = guard.guarded(v, c, kappa)
+        return msgspec.structs.replace(found, direction=found.direction + kept.pop())
+
+    patch.setattr(sg_mrl, "through_batch", aside)
+    patch.setattr(sg_mrl, "guarded", late)
+
+
+def sign_of_the_step_before(patch: Patch) -> None:
+    """The sign of mean w g(theta_{t-1})."""
+    patch.setattr(inner_gradient, "gradient_elsewhere", lambda *a: -importance.gradient_elsewhere(*a))
+
+
+def eta_for_one_minus_eta(patch: Patch) -> None:
+    """The weight of the new batch taken for that of the past."""
+    patch.setattr(
+        adaptation,
+        "recursive_gradient",
+        lambda policy, batch, advantages, momentum, memory: inner_gradient.recursive_gradient(
+            policy, batch, advantages, 1 - momentum, memory
+        ),
+    )
+
+
+def parameters_of_the_round(patch: Patch) -> None:
+    """Theta_0 of the round kept in place of theta_{t-1}."""
+
+    def keep_first(policy, batch, advantages, momentum, memory):
+        first = memory.get("inner_params", batch.trace.params)
+        found = inner_gradient.recursive_gradient(policy, batch, advantages, momentum, memory)
+        memory["inner_params"] = first
+        return found
+
+    patch.setattr(adaptation, "recursive_gradient", keep_first)
+
+
+def memory_across_rounds(patch: Patch) -> None:
+    """The step before the first of a round is the last of the round before."""
+    shared: dict = {}
+    patch.setattr(
+        local_update_module,
+        "LocalStep",
+        lambda streams, baseline, _memory: LocalStep(streams, baseline, shared),
+    )
+
+
+def memory_of_one_step(patch: Patch) -> None:
+    """Every local step starts anew."""
+    patch.setattr(
+        local_update_module, "LocalStep", lambda streams, baseline, _memory: LocalStep(streams, baseline)
+    )
+
+
 def nothing(_patch: Patch) -> None:
     """For mutants that are another function handed to the check."""
 
@@ -320,6 +427,16 @@ def exact_on_grid() -> None:
 def first_order_on_grid() -> None:
     """The outer gradient written out, on the grid."""
     checks.check_composition("gridworld", "first_order")
+
+
+def sg_mrl_on_a_bandit() -> None:
+    """The gradient of V on three arms, from batches of two."""
+    batch_checks.check_sg_mrl_mean(BANDIT, 2)
+
+
+def recursive_rounds_on_grid() -> None:
+    """Rounds start plain, on the grid."""
+    batch_checks.check_recursive_rounds("gridworld")
 
 
 MUTANTS = [
@@ -384,6 +501,37 @@ MUTANTS = [
     Mutant("guard shrinks v too", guard_scales_v, checks.check_guard),
     Mutant("guard enlarges c", guard_normalises, checks.check_guard),
     Mutant("running sum below one", open_cdf, checks.check_sampling_edge),
+    Mutant("sg_mrl without scores", no_scores, sg_mrl_on_a_bandit),
+    Mutant("sg_mrl, mean of scores", mean_of_scores, sg_mrl_on_a_bandit),
+    Mutant("sg_mrl, centred outer returns", centred_outer_returns, sg_mrl_on_a_bandit),
+    Mutant("sg_mrl, mean return of its own batch", in_sample_return, sg_mrl_on_a_bandit),
+    Mutant("sg_mrl with u", hessian_in_sg_mrl, sg_mrl_on_a_bandit),
+    Mutant(
+        "sg_mrl, baseline missing in hess nu",
+        returns_in_hess_nu,
+        lambda: batch_checks.check_sg_mrl_mean(BANDIT, 2, "loo"),
+    ),
+    Mutant(
+        "sg_mrl, score term past the guard",
+        score_term_past_the_guard,
+        lambda: batch_checks.check_sg_mrl_guard("none"),
+    ),
+    Mutant("recursive without weights", unweighted_ends, batch_checks.check_recursive_mean),
+    Mutant("recursive, new over old weights", inverted_weights, batch_checks.check_recursive_mean),
+    Mutant("recursive, sign of the step before", sign_of_the_step_before, batch_checks.check_recursive_mean),
+    Mutant("recursive from theta of the round", parameters_of_the_round, batch_checks.check_recursive_mean),
+    Mutant(
+        "recursive, eta for 1 - eta",
+        eta_for_one_minus_eta,
+        lambda: batch_checks.check_recursive_step("none", 1),
+    ),
+    Mutant(
+        "recursive with one weight per trajectory",
+        whole_trajectory_weights,
+        lambda: batch_checks.check_recursive_composition("gridworld", "first_order"),
+    ),
+    Mutant("recursive across rounds", memory_across_rounds, recursive_rounds_on_grid),
+    Mutant("recursive forgets every step", memory_of_one_step, recursive_rounds_on_grid),
 ]
 
 

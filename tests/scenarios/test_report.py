@@ -131,3 +131,17 @@ def test_a_biased_estimator_is_labelled_in_the_table() -> None:
     """Nobody takes lvc for an unbiased estimate of the curvature."""
     scenario = tiny("", "algorithm.variant=exact", "algorithm.curvature=lvc", "algorithm.rounds=1")
     assert "exact/lvc (biased)/none" in text_of(run_plain(scenario, Silent()))
+
+
+@pytest.mark.parametrize(
+    ("sets", "label"),
+    [
+        (("variant=sg_mrl", "guard=0.5"), "sg_mrl/none/k=0.5"),
+        (("variant=first_order", "inner_gradient=recursive"), "first_order/none/recursive=0.5"),
+        (("variant=fedavg_pg", "inner_gradient=recursive", "guard=0.5"), "fedavg_pg/none "),
+    ],
+)
+def test_the_label_says_what_the_variant_used(sets: tuple[str, ...], label: str) -> None:
+    """Guard and inner gradient where they count, and only there."""
+    scenario = tiny("", "algorithm.rounds=1", *(f"algorithm.{one}" for one in sets))
+    assert label in text_of(run_plain(scenario, Silent()))
