@@ -50,6 +50,7 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
         faults += _policy(config, family)
     faults += _batches(config)
     faults += _correction(config.algorithm)
+    faults += _inner_gradient(config.algorithm)
     faults += _federation(config, len(set(planned) - set(absent)), len(planned))
     faults += _onboarding(config, family)
     return faults
@@ -232,6 +233,15 @@ def _too_small(settings: Algorithm, names: Iterable[str], path: str) -> Iterator
                 "is 1, but baseline 'loo' compares each trajectory with the others",
                 "give it at least 2, or choose another baseline",
             )
+
+
+def _inner_gradient(algorithm: Algorithm) -> Iterator[Fault]:
+    if algorithm.variant == "sg_mrl" and algorithm.inner_gradient != "plain":
+        yield Fault(
+            "algorithm.inner_gradient",
+            f"is {algorithm.inner_gradient!r}, but variant 'sg_mrl' is the gradient of the plain inner step",
+            "choose 'plain', or variant 'exact' or 'first_order'",
+        )
 
 
 def _correction(settings: Algorithm) -> Iterator[Fault]:
