@@ -17,6 +17,7 @@ from rich.console import Console
 from edge_fed.config import overrides_by_goal
 from edge_fed.errors import ConfigError, EdgeFedError, nearest
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from scenarios import gradcheck
 from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.expectations import METRICS
 from scenarios.outcome import Failure, Outcome, Signalled, as_json
@@ -27,7 +28,7 @@ from scenarios.timeline import Scenario
 
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
-COMMANDS = ("list", "check", "run", "verify", "theory", "compare", "bench")
+COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck", "compare", "bench")
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
 
@@ -76,6 +77,8 @@ def parser(program: str) -> argparse.ArgumentParser:
     add_arguments(
         _command(commands, "theory", theory, "what the paper guarantees for a family, and what not")
     )
+    meaning = "check the derivatives of your policy, and the gradients in your environment"
+    gradcheck.add_arguments(_command(commands, "gradcheck", gradcheck.check_gradients, meaning))
     comparison.add_arguments(
         _command(commands, "compare", comparison.compare, "two arms of studies: figures, difference, budgets")
     )
