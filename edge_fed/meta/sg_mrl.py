@@ -62,8 +62,8 @@ def through_batch(policy: Policy, d_in: Trajectories, advantages: F8, d_out: Tra
 
     b is what the step's baseline subtracted from a trajectory's return R^0 in g_in: 0, the value of its
     start state by earlier local steps, or the mean return of the OTHER trajectories of D_in. It depends on
-    no action of that trajectory, so that E[b z] = 0 and nothing is biased; and it is near J, so that less
-    is left for the noise of z to multiply.
+    no action of that trajectory, so that E[b z] = 0 and nothing is biased. Where the step changes J little
+    it leaves less for the noise of z to multiply; where the step ruins J, more.
     """
     b = reward_to_go(d_in.rewards)[0] - advantages[0]
     weights = episode_return(d_out.rewards).mean() - b
