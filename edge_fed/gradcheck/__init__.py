@@ -81,7 +81,7 @@ def _not_proved(checks: list[Check], *, has_model: bool) -> Iterator[str]:
     yield "anything at other parameters, or in states that were not visited"
     sampled = [(check.name, check.blind) for check in checks if check.blind is not None]
     hidden = ", ".join(f"{name} {blind:.0%}" if isfinite(blind) else f"{name} all" for name, blind in sampled)
-    yield f"relative errors that sampling noise hides (more trajectories hide less): {hidden}"
+    yield f"what sampling noise hides (less with more trajectories), as relative errors up to: {hidden}"
     if has_model:
         yield "that the MDP is the one you mean: environment and model only agree with each other"
         return

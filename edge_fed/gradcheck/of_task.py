@@ -26,7 +26,7 @@ from edge_fed.rollouts import Sampler, Trajectories
 
 BATCHES = 64  # that a sampled mean and its standard error are made of
 REACH = 0.1  # distance over which the change of J is measured: 1 % of truncation on navigation
-GRADIENT = "sampled gradients mean grad J: horizon, discount, time of rewards, sampling and score fit"
+GRADIENT = "sampled gradients have mean grad J: horizon, discount, time of rewards, draws and score fit"
 
 Rng = Callable[[int], Generator]
 
@@ -55,7 +55,7 @@ def with_model(sampler: Sampler, params: F8, model: TabularModel, size: int, rng
     yield sampled_mean("gradient", gradients, dp.gradient(model, params), GRADIENT)
     expected = dp.hessian_vector(model, params, v)
     for name, found in products.items():
-        yield sampled_mean(f"curvature {name}", found, expected, "sampled products mean hess J v")
+        yield sampled_mean(f"curvature {name}", found, expected, "sampled products have mean hess J v")
 
 
 def without_model(sampler: Sampler, params: F8, size: int, rng: Rng) -> Iterator[Check]:
@@ -65,7 +65,7 @@ def without_model(sampler: Sampler, params: F8, size: int, rng: Rng) -> Iterator
     for batch in _batches(sampler, params, size, rng(5)):
         gradients.append(policy_gradient(policy, batch, reward_to_go(batch.rewards)))
         scores.append(policy_gradient(policy, batch, np.ones(batch.actions.shape)))
-    proves = "E[sum of scores] = 0: what is drawn and what is differentiated is one distribution"
+    proves = "scores have mean 0: what is drawn is what is differentiated"
     yield sampled_mean("mean score", scores, np.zeros(params.size), proves)
 
     # v from one half of the batches, g . v from the other: on the same ones it would be too large
