@@ -22,13 +22,14 @@ from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.expectations import METRICS
 from scenarios.outcome import Failure, Outcome, Signalled, as_json
 from scenarios.script import library, load_scenario, runtime_faults
+from scenarios.study import command as study_command
 from scenarios.study import comparison
 from scenarios.theory import add_arguments, theory
 from scenarios.timeline import Scenario
 
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
-COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck", "compare", "bench")
+COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck", "study", "compare", "bench")
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
 
@@ -79,6 +80,9 @@ def parser(program: str) -> argparse.ArgumentParser:
     )
     meaning = "check the derivatives of your policy, and the gradients in your environment"
     gradcheck.add_arguments(_command(commands, "gradcheck", gradcheck.check_gradients, meaning))
+    study_command.add_arguments(
+        _command(commands, "study", study_command.study, "arms times seeds in parallel, into one table")
+    )
     comparison.add_arguments(
         _command(commands, "compare", comparison.compare, "two arms of studies: figures, difference, budgets")
     )

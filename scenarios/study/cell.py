@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from edge_fed.diagnostics import diagnose
 
 from edge_fed.config import Onboarding, Overrides, overrides_by_goal, parse_goals
+from edge_fed.diagnostics import diagnose
 from edge_fed.errors import EdgeFedError
 from edge_fed.evaluation import Onboarded, onboard
 from edge_fed.federated.task import make_task

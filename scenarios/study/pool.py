@@ -63,7 +63,8 @@ def run_study(
         done[arm.name, seed] = cell
         spent += _cost(arm)
         report(spent / total, f"{arm.name}, seed {seed}")
-    return _write(study, folder, {(arm.name, seed): done[arm.name, seed] for arm, seed in wanted}, preregistration)
+    whole = {(arm.name, seed): done[arm.name, seed] for arm, seed in wanted}
+    return _write(study, folder, whole, preregistration)
 
 
 def _cost(arm: Arm) -> float:
@@ -164,6 +165,9 @@ def _write(
 ) -> Results:
     """The table, and beside it what it was made with."""
     rows = tuple(row for cell in cells.values() for row in cell.rows)
+    hashes: dict[str, dict[str, str]] = {}
+    for (arm, seed), cell in cells.items():
+        hashes.setdefault(arm, {})[str(seed)] = cell.params_sha256
     made = {
         "schema": SCHEMA,
         "study": study.name,
@@ -171,10 +175,7 @@ def _write(
         "preregistration": preregistration,
         "versions": versions(),
         "fingerprint": fingerprint(),
-        "params_sha256": {
-            arm.name: {str(seed): cell.params_sha256 for (name, seed), cell in cells.items() if name == arm.name}
-            for arm in study.arms
-        },
+        "params_sha256": hashes,
     }
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / f"{study.name}.csv"
