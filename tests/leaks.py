@@ -5,6 +5,7 @@ import gc
 import os
 import threading
 import time
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ def find(before: Snapshot, grace_s: float = GRACE_S) -> list[str]:
     A leaked zmq socket shows as its descriptors.
     """
     deadline = time.monotonic() + grace_s
+    _stop_resource_tracker()
     while (left := _difference(before, _look())) and time.monotonic() < deadline:
         gc.collect()
         threading.Event().wait(0.005)
@@ -68,6 +70,12 @@ def warm_up() -> None:
         right.connect("inproc://warm-up")
         left.send(bytes(zmq.COPY_THRESHOLD + 1), copy=False)
         right.recv()
+
+
+def _stop_resource_tracker() -> None:
+    """Multiprocessing keeps one helper process until the end; while it lives no other child is seen."""
+    if resource_tracker._resource_tracker._pid is not None:
+        resource_tracker._resource_tracker._stop()
 
 
 def _look() -> Snapshot:
