@@ -15,7 +15,7 @@ from edge_fed.envs.base import Family
 from edge_fed.errors import Fault, UnknownGoal, UnknownName, nearest
 from edge_fed.federated.aggregation import AGGREGATIONS
 from edge_fed.federated.cohort import cohort_size
-from edge_fed.meta import BASELINES, CURVATURES, VARIANTS
+from edge_fed.meta import BASELINES, CURVATURES, CURVED, VARIANTS
 from edge_fed.policies import POLICIES, make_policy
 from edge_fed.spaces import Spaces
 
@@ -219,12 +219,12 @@ def _too_small(settings: Algorithm, names: Iterable[str], path: str) -> Iterator
         return
     for name in names:
         size = getattr(settings, name)
-        if name == "hessian_batch" and settings.variant != "exact":
+        if name == "hessian_batch" and settings.variant not in CURVED:
             continue
         if size == 0:
             yield Fault(
                 f"{path}.{name}",
-                "is 0, but variant 'exact' estimates its curvature from this batch",
+                f"is 0, but variant {settings.variant!r} estimates its curvature from this batch",
                 "give it at least 1, or choose variant 'first_order'",
             )
         elif size == 1 and settings.baseline == "loo":

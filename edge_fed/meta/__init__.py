@@ -12,7 +12,7 @@ from edge_fed.meta.fedavg_pg import fedavg_pg
 from edge_fed.meta.first_order import first_order
 from edge_fed.meta.sg_mrl import sg_mrl
 
-__all__ = ["BASELINES", "CURVATURES", "VARIANTS"]
+__all__ = ["BASELINES", "CURVATURES", "CURVED", "VARIANTS"]
 
 VARIANTS: dict[str, MetaGradient] = {
     "exact": exact,
@@ -21,3 +21,6 @@ VARIANTS: dict[str, MetaGradient] = {
     "sg_mrl": sg_mrl,
 }
 """The table of ``variant``."""
+
+CURVED = {"exact"}
+"""Names of those that estimate curvature, from ``hessian_batch``."""
