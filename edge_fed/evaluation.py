@@ -9,7 +9,7 @@ Budgets are counted while sampling. A trajectory is H+1 environment steps (actio
 adapt (or to train from scratch) and what is spent to score are told apart.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -110,6 +110,12 @@ def onboard(task: Task, params: F8, seed: int, config: Onboarding, progress: Pro
     rows += _random(bench)
     rows += _scratch(bench)
     return Onboarded(rows, largest, bench.spent_to_adapt, bench.spent_to_score, bench.env_steps)
+
+
+def trained_from_scratch(task: Task, seed: int, config: Onboarding, trajectories: int) -> F8:
+    """The parameters ``[d]`` that `onboard` scores as ``scratch`` at this budget, a multiple of the batch."""
+    bench = _Bench(task, seed, msgspec.structs.replace(config, scratch=(trajectories,)))
+    return list(_scratch_steps(bench))[-1][1]
 
 
 def tabular_model(task: Task) -> TabularModel | None:
@@ -218,17 +224,23 @@ def _random(bench: _Bench) -> list[Row]:
 
 def _scratch(bench: _Bench) -> list[Row]:
     """Policy gradient from an initialization of one's own, scored when a budget is reached."""
+    return [
+        _row(bench, "scratch", spent, spent, params)
+        for spent, params in _scratch_steps(bench)
+        if spent in bench.config.scratch
+    ]
+
+
+def _scratch_steps(bench: _Bench) -> Iterator[tuple[int, F8]]:
+    """Trajectories spent so far and parameters ``[d]``, after each step up to the largest budget."""
     config = bench.config
-    params = _own_initial(bench)
-    rows, spent = [], 0
+    params, spent = _own_initial(bench), 0
     for step in range(max(config.scratch, default=0) // config.scratch_batch):
         bench.piece()
         batch = bench.sample(params, config.scratch_batch, step, Purpose.SCRATCH)
         params = adapt_batch(bench.task, params, batch, alpha=config.scratch_step_size).params
         spent += batch.size
-        if spent in config.scratch:
-            rows.append(_row(bench, "scratch", spent, spent, params))
-    return rows
+        yield spent, params
 
 
 def _own_initial(bench: _Bench) -> F8:
