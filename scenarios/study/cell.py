@@ -15,6 +15,7 @@ from edge_fed.federated.task import make_task
 from edge_fed.params import F8
 from edge_fed.summaries import onboarding_summary
 from scenarios.outcome import Outcome
+from scenarios.paper import placebos
 from scenarios.plain import PlainRun
 from scenarios.study.plan import Arm, Study, Tuning
 from scenarios.study.results import Measurement
@@ -56,6 +57,7 @@ def run_cell(study: Study, arm: Arm, seed: int) -> Cell:
         EdgeFedError: The run failed.
     """
     began, cpu = time.monotonic(), time.process_time()
+    placebos.register()
     scenario = msgspec.structs.replace(arm.scenario, seed=seed)
     watch = _Diagnoses(scenario, study.diagnose)
     run = PlainRun(without_onboarding(scenario), watch, None)

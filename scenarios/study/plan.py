@@ -31,6 +31,7 @@ from edge_fed.config import Goals, Settings, parse_goals
 from edge_fed.errors import ConfigError, Fault
 from edge_fed.program.config_file import parse, read
 from edge_fed.program.conversion import convert
+from scenarios.paper import placebos
 from scenarios.script import load_scenario, runtime_faults
 from scenarios.timeline import Scenario
 
@@ -124,6 +125,7 @@ def load_study(name: str) -> Study:
     Raises:
         ConfigError: Lists every fault, of the study's own keys first, then of each arm's scenario.
     """
+    placebos.register()
     known = paper_studies()
     path = known[name] if name in known and not Path(name).is_file() else Path(name)
     faults: list[Fault] = []

@@ -15,7 +15,11 @@ from edge_fed.meta.guard import norm
 from edge_fed.seeding import Purpose, streams
 from scenarios.paper import placebos
 from scenarios.paper.placebos import PLACEBOS, register
+from scenarios.study.cell import run_cell
+from scenarios.study.plan import load_study
+from scenarios.study.pool import run_study
 from tests.edge_fed import checks
+from tests.scenarios.study.small import write_study
 from tests.scenarios.tiny import tiny
 
 
@@ -258,3 +262,23 @@ def test_only_registered_placebos_can_be_configured():
     with pytest.raises(ConfigError, match="variant 'exact_random' estimates its curvature"):
         tiny("", "algorithm.variant=exact_random", "algorithm.hessian_batch=0")
     assert tiny("", "algorithm.variant=first_order", "algorithm.hessian_batch=0")
+
+
+ARM = """
+[[arms]]
+name = "other"
+set = ["algorithm.variant=exact_other", "algorithm.hessian_batch=3"]
+"""
+
+
+def test_a_study_names_placebos_and_its_processes_know_them(tmp_path):
+    """Its cells, run in other processes, are those of this one, whatever ran here before."""
+    study = load_study(str(write_study(tmp_path, tail=ARM)))
+    study = msgspec.structs.replace(study, arms=(study.arm("other"),))
+    results = run_study(study, tmp_path / "results", 1, lambda *_: None)
+    assert results.arms == ("other",)
+    run("exact_other")
+    for seed in study.seeds:
+        cell = run_cell(study, study.arm("other"), seed)
+        kept = [row for row in results.rows if row.seed == seed and row.policy != "run"]
+        assert [row for row in cell.rows if row.policy != "run"] == kept
