@@ -51,6 +51,7 @@ class Algorithm(Settings, frozen=True, kw_only=True):
     outer_batch: Count = 10  # m_out
     inner_gradient: Literal["plain", "recursive"] = "plain"  # g_in of training: edge_fed.meta.inner_gradient
     inner_momentum: Annotated[float, Meta(ge=0, le=1)] = 0.5  # 1 - eta of the recursive one
+    curvature_batch: Literal["fresh", "inner"] = "fresh"  # inner: D_h = D_in (biased), m_h is not used
     curvature: str = "naive"  # of `exact`: edge_fed.meta.CURVATURES
     guard: Annotated[float, Meta(gt=0, le=1e6)] | Literal["off"] = "off"  # kappa
     baseline: str = "none"  # in training: edge_fed.meta.BASELINES

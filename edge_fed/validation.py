@@ -219,7 +219,8 @@ def _too_small(settings: Algorithm, names: Iterable[str], path: str) -> Iterator
         return
     for name in names:
         size = getattr(settings, name)
-        if name == "hessian_batch" and settings.variant not in CURVED:
+        fresh = settings.variant in CURVED and settings.curvature_batch == "fresh"
+        if name == "hessian_batch" and not fresh:
             continue
         if size == 0:
             yield Fault(

@@ -76,6 +76,8 @@ def _label(outcome: Outcome) -> str:
     if algorithm.variant == "exact":
         biased = " (biased)" if algorithm.curvature in BIASED else ""
         parts.append(algorithm.curvature + biased)
+        if algorithm.curvature_batch == "inner":
+            parts.append("m_h=m_in")
     parts.append(algorithm.baseline)
     if algorithm.variant in ("exact", "first_order") and algorithm.inner_gradient == "recursive":
         parts.append(f"recursive={algorithm.inner_momentum:g}")

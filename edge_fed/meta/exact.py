@@ -4,7 +4,9 @@
     g_out  = mean over D_out of g(.; theta~)
     direction = (I + alpha H_hat) g_out    H_hat = mean over D_h   of u(.; theta)
 
-D_in and D_h are independent, both at theta, and hence rolled out together, each from its own stream.
+D_in and D_h are independent, both at theta, and hence rolled out together, each from its own stream. With
+``curvature_batch = "inner"`` D_in serves as D_h, too: curvature without a trajectory of its own, at the price
+of a bias, for theta~ depends on D_in; it falls as 1 / m_in, as that of Proposition 1 (science.md 2.6).
 """
 
 from collections.abc import Callable
@@ -32,19 +34,17 @@ def exact_with(task: Task, params: F8, step: LocalStep, change: Callable[[F8], F
     alpha, estimate_curvature = settings.inner_step_size, CURVATURES[settings.curvature]
     advantages = step.baseline.advantages
 
-    d_in, d_h = task.sample(
-        params,
-        [
-            (settings.inner_batch, step.streams(Purpose.INNER)),
-            (settings.hessian_batch, step.streams(Purpose.CURVATURE)),
-        ],
-    )
+    batches = [(settings.inner_batch, step.streams(Purpose.INNER))]
+    if settings.curvature_batch == "fresh":
+        batches.append((settings.hessian_batch, step.streams(Purpose.CURVATURE)))
+    d_in, *fresh = task.sample(params, batches)
     inner = adapt_batch(task, params, d_in, alpha=alpha, baseline=step.baseline, memory=step.memory)
 
     (d_out,) = task.sample(inner.params, [(settings.outer_batch, step.streams(Purpose.OUTER))])
     g_out = policy_gradient(policy, d_out, advantages(d_out))
 
-    c = alpha * estimate_curvature(policy, d_h, advantages(d_h), g_out)
+    d_h, of_d_h = (fresh[0], advantages(fresh[0])) if fresh else (d_in, inner.advantages)
+    c = alpha * estimate_curvature(policy, d_h, of_d_h, g_out)
     corrected = guarded(g_out, change(c), settings.guard)
     metrics = {"inner_norm": norm(inner.gradient), **corrected.metrics()}
     return Estimate(corrected.direction, task.sample.trajectories - before, metrics)

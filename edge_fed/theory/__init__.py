@@ -7,6 +7,7 @@ experiments are outside its regime R2 by orders of magnitude (science.md 1.4).
 NOT_COVERED = (
     "guarded runs: the guard biases the direction, Lemma 3 and Theorem 1 need guard = off",
     "variant sg_mrl: it ascends E J(theta + alpha g_in), the mean over inner batches, and not F",
+    "curvature_batch inner: theta~ depends on the batch that the curvature is estimated from",
     "inner_gradient recursive: given theta it is biased by the error of the local step before",
     "baselines loo and value: Lemma 1 bounds rewards-to-go without a baseline",
     "policies with unbounded scores (mlp, a learned log-std): Assumption 2 gives no constants",

@@ -71,7 +71,7 @@ def _cost(arm: Arm) -> float:
     """Of a cell, about: trajectories times steps; what is done once counts as a hundred local steps."""
     algorithm, environment = arm.scenario.algorithm, arm.scenario.environment
     batches = algorithm.inner_batch + algorithm.outer_batch + 15  # a call costs as much as 15 trajectories
-    if algorithm.variant != "first_order":
+    if algorithm.variant not in ("first_order", "sg_mrl"):
         batches += algorithm.hessian_batch
     return (100 + algorithm.rounds * algorithm.local_steps) * batches * (environment.horizon + 1)
 

@@ -316,7 +316,9 @@ def written_out(task, params, draw) -> np.ndarray:
     g_out = gradient(d_out, r_out)
     if settings.variant == "first_order":
         return g_out
-    d_h, r_h = sampled(params, settings.hessian_batch, Purpose.CURVATURE)
+    d_h, r_h = d_in, r_in
+    if settings.curvature_batch == "fresh":
+        d_h, r_h = sampled(params, settings.hessian_batch, Purpose.CURVATURE)
     return g_out + settings.inner_step_size * CURVATURES[settings.curvature](policy, d_h, r_h, g_out)
 
 

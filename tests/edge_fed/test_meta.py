@@ -5,7 +5,7 @@ import pytest
 
 from edge_fed.meta import VARIANTS
 from edge_fed.meta.base import LocalStep
-from edge_fed.meta.baselines import BASELINES
+from edge_fed.meta.baselines import BASELINES, NoBaseline
 from edge_fed.seeding import Purpose, streams
 from tests.edge_fed import checks
 
@@ -59,6 +59,28 @@ def test_the_three_batches_share_no_stream(family):
 
         VARIANTS[variant](task, params, LocalStep(spy, BASELINES["none"](task, {})))
         assert asked == expected
+
+
+@pytest.mark.parametrize("family", checks.FAMILIES)
+def test_the_inner_batch_may_serve_for_the_curvature(family):
+    """The formula with D_h = D_in, at the trajectories of first_order; no CURVATURE stream is opened."""
+    checks.check_composition(family, "exact", curvature="causal", curvature_batch="inner")
+    settings = {"variant": "exact", "curvature_batch": "inner", "inner_batch": 4, "outer_batch": 6}
+    task, params = checks.task_and_params(checks.FAMILIES[family], **settings)
+    asked, seen = [], []
+
+    def spy(purpose):
+        asked.append(purpose)
+        return streams(0, 3, 1, 0)(purpose)
+
+    class Noting(NoBaseline):
+        def advantages(self, batch):
+            seen.append(batch.size)
+            return super().advantages(batch)
+
+    estimate = VARIANTS["exact"](task, params, LocalStep(spy, Noting(task, {})))
+    assert (asked, estimate.trajectories) == ([Purpose.INNER, Purpose.OUTER], 10)
+    assert seen == [4, 6]  # once each: a learning baseline counts what it is shown
 
 
 def test_guarded_exact_is_bounded_by_kappa():

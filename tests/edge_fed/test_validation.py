@@ -134,6 +134,7 @@ RIGHT = [
     "",
     GRID + "[[agents]]\ngoals = '0-7'\n[onboarding]\ngoals = '8-12'",
     "[algorithm]\nvariant = 'first_order'\nhessian_batch = 0",
+    "[algorithm]\nvariant = 'exact'\nhessian_batch = 0\ncurvature_batch = 'inner'",
     "[algorithm]\nvariant = 'sg_mrl'\nhessian_batch = 0\nguard = 0.5",
     "[algorithm]\nvariant = 'exact'\ninner_gradient = 'recursive'\ninner_momentum = 0.9",
     "[algorithm]\nvariant = 'fedavg_pg'\nhessian_batch = 0\nbaseline = 'loo'\ninner_batch = 1",
