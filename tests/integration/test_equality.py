@@ -7,8 +7,10 @@ in another order than they are folded in; otherwise it would show nothing.
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from edge_fed.params import params_sha256
 from edge_fed.program import log
 from edge_fed.program.run_folder import RunFolder
 from scenarios.cast import make_folder
@@ -32,9 +34,13 @@ CASES = {
         (action("restart", "1", "at_round = 3", 'point = "trained"'),),
         ("algorithm.baseline=value",),
     ),
+    "control variates and a restart": (
+        (action("restart", "1", "at_round = 4", 'point = "trained"'),),
+        ("algorithm.correction=control_variate", "algorithm.baseline=value", "algorithm.participation=0.5"),
+    ),
 }
 EVERYTHING = (
-    tuple(entry for timeline, _ in CASES.values() for entry in timeline),
+    tuple(entry for case in ("a late joiner", "state and a restart") for entry in CASES[case][0]),
     ("algorithm.baseline=value", "algorithm.participation=0.8"),
 )
 
@@ -109,6 +115,37 @@ def test_a_killed_server_changes_no_bits(point: str, tmp_path: Path) -> None:
     events = [row["event"] for row in folder.rows(folder.events)]
     assert events.count("started") == 2, "the server really died once"
     assert not any(line["missing"] for line in found.rounds), "the resumed round lost nobody"
+
+
+@pytest.mark.processes
+def test_control_variates_survive_the_death_of_agent_and_server(tmp_path: Path) -> None:
+    """Half of the agents asked; SIGKILL of the server in round 3, of an agent in round 4: the plain bits."""
+    timeline, settings = CASES["control variates and a restart"]
+    killed = (action("kill", "server", "at_round = 3", 'point = "update"'), *timeline)
+    scenario = scenario_of((killed, settings))
+    found, folder = networked(scenario, "ipc", tmp_path / "run")
+    expected = run_plain(scenario, Silent())
+    assert found.failure is None
+    assert hashes(found) == hashes(expected)
+    for name in ("control_sha256", "state_resets"):
+        assert [line[name] for line in found.rounds] == [line[name] for line in expected.rounds]
+    assert [list(line["missing"]) for line in found.rounds] == [[], [], [], ["1"], [], []]
+    assert [row["event"] for row in folder.rows(folder.events)].count("started") == 2
+    assert verify(tmp_path / "run").outcome == "equal"
+    with np.load(folder.checkpoint(6)[0]) as file:
+        assert params_sha256(file["control"]) == found.rounds[-1]["control_sha256"]
+
+
+def test_verify_finds_another_control_variate_in_a_checkpoint(tmp_path: Path) -> None:
+    """The parameters are right, the array beside them is not what the record says."""
+    _, folder = networked(scenario_of(CASES["control variates and a restart"]), "inproc", tmp_path / "run")
+    array = folder.checkpoint(4)[0]
+    with np.load(array) as file:
+        arrays = dict(file)
+    np.savez(array, **{**arrays, "control": arrays["control"] + 1.0})
+    found = verify(tmp_path / "run")
+    assert (found.outcome, found.round) == ("different", 4)
+    assert "holds control" in found.differences[0]
 
 
 def test_verify_fails_on_an_altered_cohort_and_names_the_round(tmp_path: Path) -> None:
