@@ -60,6 +60,7 @@ class Duties:
         self._number = 0
         self._run = b""
         self._initial = ""
+        self._features: tuple[str, ...] = ()
         self._tags: set[int] = set()
         self._armed: set[tuple[str, int]] = set()
 
@@ -86,7 +87,7 @@ class Duties:
 
     def welcome(self, welcome: m.Welcome, run: bytes, out: Script) -> None:
         """A session was granted: build what the run needs, unless it stands from an earlier session."""
-        self.role, self.held = welcome.role, 0
+        self.role, self.held, self._features = welcome.role, 0, welcome.features
         self.outbox.new_session()
         if welcome.role == "onboard":
             self.outbox.drop("update")
@@ -133,9 +134,14 @@ class Duties:
     def theta(self, event: e.Received, theta: m.Theta, out: Script) -> None:
         """The server asks for the update of a round."""
         params = self._params(event, theta.crc32, f"round {theta.round}", out)
+        control = event.tensors.get("control")
         if params is None:
             return
-        key = ("update", theta.round, theta.crc32, theta.last_counted, theta.state_reset)
+        if (control is not None) != ("control" in self._features):
+            found = "without" if control is None else "with"
+            out.log("warning", f"dropped the parameters of round {theta.round}: {found} a control variate")
+            return
+        key = ("update", theta.round, theta.crc32, theta.last_counted, theta.state_reset, theta.control_reset)
         if theta.round < max(self.held, event.header.committed + 1):
             out.log("debug", f"dropped the parameters of round {theta.round}: too old", held=self.held)
             return
@@ -147,7 +153,16 @@ class Duties:
         out.tell("assigned", round=theta.round)
         self._die_at("assigned", theta.round, out)
         self._tags &= {theta.last_counted}
-        work = e.Train(self._next(), theta.round, params, theta.last_counted, theta.state_reset)
+        work = e.Train(
+            self._next(),
+            theta.round,
+            params,
+            theta.last_counted,
+            theta.state_reset,
+            control,
+            theta.control_reset,
+            theta.crc32,
+        )
         self._start(work, key, out)
 
     def evaluate(self, event: e.Received, question: m.Evaluate, out: Script) -> None:
@@ -222,7 +237,7 @@ class Duties:
         self._die_at("trained", work.round, out)
         message = m.Update(
             round=work.round,
-            theta_crc32=crc32(work.params),
+            theta_crc32=work.theta_crc32,
             crc32=trained.crc32,
             trajectories=trained.trajectories,
             trajectories_spent=trained.spent,
@@ -268,7 +283,7 @@ class Duties:
 
     def _params(self, event: e.Received, expected: int, what: str, out: Script) -> Any:
         params = event.tensors["params"]
-        found = crc32(params)
+        found = crc32(*event.tensors.values())
         if found != expected:
             out.log(
                 "warning", f"dropped the parameters of {what}: crc32 {found:08x}, expected {expected:08x}"

@@ -190,12 +190,18 @@ class Train(Work, frozen=True):
     Attributes:
         last_counted: Round whose agent state to start from; 0: the initial state.
         state_reset: Start from the initial state instead.
+        control: c of the round, ``[d]``; None: the run has no correction.
+        control_reset: Start from a control variate of zero, whatever the state says.
+        theta_crc32: Of the question that it answers.
     """
 
     round: int
     params: F8
     last_counted: int = 0
     state_reset: bool = False
+    control: F8 | None = None
+    control_reset: bool = False
+    theta_crc32: int = 0
 
 
 class Evaluate(Work, frozen=True):

@@ -16,6 +16,7 @@ from agent.state_store import StateStore
 from edge_fed.config import Overrides, RunConfig, merge, overrides_by_goal
 from edge_fed.errors import EdgeFedError
 from edge_fed.evaluation import evaluate, onboard
+from edge_fed.federated.control_variate import reset_own
 from edge_fed.federated.local_update import AgentState, initial_state, local_update
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.meta.adaptation import adapt
@@ -96,7 +97,10 @@ class Learner:
     def train(self, work: e.Train, progress: Progress) -> e.Trained:
         """The update of a round; the state after it is stored before anybody can see the update."""
         state = self.state_before(work.last_counted, reset=work.state_reset)
-        update = local_update(self._task, work.params, state, self._config.seed, work.round, progress)
+        if work.control_reset:
+            state = reset_own(state)
+        seed = self._config.seed
+        update = local_update(self._task, work.params, state, seed, work.round, progress, work.control)
         if update.state:
             self._store.put(work.round, update.state)
         spent = self._spent_before + self._task.sample.trajectories

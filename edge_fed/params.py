@@ -21,9 +21,12 @@ def params_sha256(params: F8) -> str:
     return hashlib.sha256(little_endian(params).data).hexdigest()
 
 
-def crc32(vector: F8) -> int:
-    """CRC-32 of the little-endian float64 bytes: names a version or an update, proves no secret."""
-    return zlib.crc32(little_endian(vector).data)
+def crc32(*vectors: F8) -> int:
+    """CRC-32 of all little-endian float64 bytes in order: names a version or an update, proves no secret."""
+    found = 0
+    for vector in vectors:
+        found = zlib.crc32(little_endian(vector).data, found)
+    return found
 
 
 def schema_sha256(dimension: int, policy: str) -> str:

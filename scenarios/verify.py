@@ -122,17 +122,24 @@ def _foreign(records: list[RoundRecord]) -> Iterator[str]:
 
 def _wrong_checkpoints(folder: RunFolder, records: list[RoundRecord]) -> Iterator[tuple[int, str]]:
     """Checkpoints whose array is not what the record says."""
-    expected = {record.round: record.params_sha256 for record in records}
+    expected = {record.round: _hashes(record) for record in records}
     for round_ in folder.committed_rounds():
         array, _ = folder.checkpoint(round_)
         if round_ not in expected:
             continue
         try:
             with np.load(array, allow_pickle=False) as stored:
-                found = params_sha256(stored["params"])
+                found = {name: params_sha256(stored[name]) for name in expected[round_]}
         except (OSError, ValueError, KeyError) as error:
             yield round_, f"checkpoint {array.name} cannot be read: {error}"
             continue
-        if found != expected[round_]:
-            was = expected[round_][:12]
-            yield round_, f"checkpoint {array.name} holds {found[:12]}…, {was}… was recorded"
+        for name, was in expected[round_].items():
+            if found[name] != was:
+                what = f"holds {name} {found[name][:12]}…, {was[:12]}… was recorded"
+                yield round_, f"checkpoint {array.name} {what}"
+
+
+def _hashes(record: RoundRecord) -> dict[str, str]:
+    """What a round's checkpoint must hold: array -> hash."""
+    control = {"control": record.control_sha256} if record.control_sha256 else {}
+    return {"params": record.params_sha256, **control}

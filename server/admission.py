@@ -7,11 +7,13 @@ import msgspec
 from edge_fed.config import Agents, Onboarding, Overrides, RunConfig, merge, overrides_by_goal
 from edge_fed.envs import make_family
 from edge_fed.errors import Fault
+from edge_fed.federated.control_variate import initial_control
 from edge_fed.federated.task import initial_params
 from edge_fed.params import F8, params_sha256, schema_sha256
 from edge_fed.policies import make_policy
 from edge_fed.validation import check_run
-from protocol.messages import Ready, Register, Reject, Role
+from protocol.limits import MAJOR, MINOR
+from protocol.messages import FEATURES, Ready, Register, Reject, Role
 
 FLAGS = {
     "args": "--env-arg",
@@ -46,6 +48,8 @@ class Admission:
         self.initial: F8 = initial_params(config)
         self.initial.flags.writeable = False
         self.initial_sha256 = params_sha256(self.initial)
+        self.control = initial_control(config, policy.dimension)
+        self.features: tuple[str, ...] = ("control",) if self.control else ()
         self.config_values: dict[str, Any] = msgspec.to_builtins(config)
 
     def role(self, message: Register, training_over: bool) -> Role:
@@ -53,8 +57,17 @@ class Admission:
         trains = message.role == "auto" and message.agent in self.planned and not training_over
         return "train" if trains else "onboard"
 
-    def refuse(self, message: Register) -> Reject | None:
-        """Checks a registration against the run; None: welcome."""
+    def refuse(self, message: Register, minor: int = MINOR) -> Reject | None:
+        """Checks a registration by a peer of this minor version against the run; None: welcome."""
+        need = max((FEATURES[feature] for feature in self.features), default=0)
+        if minor < need:
+            return Reject(
+                reason="version",
+                message=f"this run needs the feature {', '.join(self.features)}, which the agent's protocol "
+                "does not have; install a newer edge_fed on the agent's side",
+                expected=f"protocol {MAJOR}.{need}",
+                received=f"protocol {MAJOR}.{minor}",
+            )
         if message.known_run not in (None, self.run_id):
             return Reject(
                 reason="wrong_run",

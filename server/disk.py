@@ -43,7 +43,8 @@ class Disk:
         failed: Callable[[BaseException], None],
     ) -> None:
         """Writes a checkpoint; ``done`` gets its line, before this returns if it is small."""
-        if command.params.nbytes <= LARGE_BYTES and not self.recorder.power:
+        size = sum(array.nbytes for array in command.arrays.values())
+        if size <= LARGE_BYTES and not self.recorder.power:
             done(self.recorder.commit(command, *counted))
         else:
             self._later(lambda: self.recorder.commit(command, *counted), done, failed)

@@ -12,6 +12,7 @@ import msgspec
 from edge_fed.federated.record import RoundRecord
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode
+from protocol.limits import MINOR
 from protocol.messages import Header, Message
 from server.ledger import Book
 
@@ -29,12 +30,13 @@ class Started(Event, frozen=True):
 
 
 class Received(Event, frozen=True):
-    """A whole, valid message arrived from the peer with this routing id."""
+    """A whole, valid message arrived from the peer with this routing id, which speaks this minor version."""
 
     peer: bytes
     header: Header
     message: Message
     tensors: Mapping[str, F8] = {}
+    minor: int = MINOR
 
 
 class Malformed(Event, frozen=True):
@@ -152,6 +154,7 @@ class Commit(Command, frozen=True):
         seconds: From the round's opening to its last update or excuse.
         arrivals: Contributors in order of arrival: no part of the record, the result does not depend on it.
         die: Kill this process between the array file and the commit (crash tests).
+        control: The run's control variate after the round, ``[d]``, read-only; None: it has none.
     """
 
     round: int
@@ -162,6 +165,12 @@ class Commit(Command, frozen=True):
     seconds: float = 0.0
     arrivals: tuple[int, ...] = ()
     die: bool = False
+    control: F8 | None = None
+
+    @property
+    def arrays(self) -> dict[str, F8]:
+        """What the array file holds."""
+        return {"params": self.params, **({} if self.control is None else {"control": self.control})}
 
 
 class Load(Command, frozen=True):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from edge_fed.federated.control_variate import ServerControl
 from edge_fed.federated.record import RoundRecord
 from edge_fed.params import F8, params_sha256
 from protocol.messages import Update
@@ -52,6 +53,7 @@ class Book(msgspec.Struct, frozen=True):
         spent: Agent -> trajectories sampled, discarded work included.
         skipped: Skipped rounds in a row.
         fingerprints: Every numerics fingerprint seen.
+        control_since: Control variates of agents whose last counted round is before this one are zero.
     """
 
     last: dict[int, Last] = {}
@@ -60,6 +62,7 @@ class Book(msgspec.Struct, frozen=True):
     spent: dict[int, Spent] = {}
     skipped: int = 0
     fingerprints: tuple[str, ...] = ()
+    control_since: int = 0
 
 
 class Ledger:
@@ -69,11 +72,19 @@ class Ledger:
         params: Parameters after ``committed``, ``[d]``.
         committed: Newest committed round; -1: not even the initial parameters are.
         book: Of that round's checkpoint.
+        control: The server's half of the run's correction after it; None: the run has none.
     """
 
-    def __init__(self, params: F8, committed: int = -1, book: Book | None = None) -> None:
+    def __init__(
+        self,
+        params: F8,
+        committed: int = -1,
+        book: Book | None = None,
+        control: ServerControl | None = None,
+    ) -> None:
         book = book or Book()
         self.params = params
+        self.control = control
         self.committed = committed
         self._closed_sha256 = params_sha256(params)
         self.closed = committed  # newest round with an outcome, committed or about to be
@@ -84,6 +95,12 @@ class Ledger:
         self.spent = dict(book.spent)
         self.skipped = book.skipped
         self.fingerprints = list(book.fingerprints)
+        self.control_since = book.control_since
+
+    @property
+    def control_value(self) -> F8 | None:
+        """c, ``[d]``; None without correction."""
+        return self.control.value if self.control else None
 
     def book(self) -> Book:
         """A frozen copy for the checkpoint."""
@@ -94,16 +111,19 @@ class Ledger:
             dict(self.spent),
             self.skipped,
             tuple(self.fingerprints),
+            self.control_since,
         )
 
     def commit(self, round_: int) -> None:
         """The checkpoint of the newest closed round is on disk."""
         self.committed, self.sha256 = round_, self._closed_sha256
 
-    def close(self, record: RoundRecord, params: F8) -> None:
+    def close(self, record: RoundRecord, params: F8, control: ServerControl | None) -> None:
         """Takes over a round's outcome; it counts once its checkpoint is committed."""
         self._closed_sha256 = record.params_sha256
-        self.params, self.closed = params, record.round
+        self.params, self.control, self.closed = params, control, record.round
+        if control and record.state_resets:
+            self.control_since = record.round + 1
         folded = record.outcome == "folded"
         self.skipped = 0 if folded else self.skipped + 1
         for contribution in record.contributors:

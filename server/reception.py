@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from edge_fed.config import Overrides
-from protocol.limits import Limits
+from protocol.limits import MINOR, Limits
 from protocol.messages import Header, Ping, Ready, Register, Reject, Shutdown, Superseded, Welcome
 from protocol.session import Session
 from server.admission import Admission
@@ -46,7 +46,7 @@ class Reception:
         limits = Limits(heartbeat_s=federation.heartbeat_s, lease_s=federation.lease_s)
         self._limits: dict[str, float] = msgspec.to_builtins(limits)
 
-    def register(self, peer: bytes, message: Register, now: float) -> None:
+    def register(self, peer: bytes, message: Register, now: float, minor: int = MINOR) -> None:
         """Answers a REGISTER: WELCOME, REJECT, or first a question to the goal's present holder."""
         last_word = self._members.last_word(message.incarnation)
         if last_word is not None:
@@ -61,7 +61,7 @@ class Reception:
             known.ready = False
             self._welcome(known)
             return
-        refusal = self._admission.refuse(message)
+        refusal = self._admission.refuse(message, minor)
         if refusal is not None:
             self._refuse(peer, message, refusal)
             return
@@ -166,6 +166,7 @@ class Reception:
             role=member.role,
             config=self._admission.config_values,
             limits=self._limits,
+            features=self._admission.features,
             last_counted=member.told_counted,
             initial_sha256=self._admission.initial_sha256,
         )

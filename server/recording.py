@@ -34,10 +34,11 @@ class Sidecar(msgspec.Struct, frozen=True):
         schema: Of the run folder.
         run_id: Hex.
         round: Committed round.
-        params_sha256: Of the array.
+        params_sha256: Of its array ``params``.
         dimension: Its length.
         line: The round's line in ``metrics.jsonl``; None for round 0.
         book: The server's bookkeeping.
+        control_sha256: Of its array ``control``; empty: the run has no correction, the file no such array.
     """
 
     schema: int
@@ -47,6 +48,7 @@ class Sidecar(msgspec.Struct, frozen=True):
     dimension: int
     line: dict[str, Any] | None
     book: Book
+    control_sha256: str = ""
 
 
 class Recorder:
@@ -95,21 +97,22 @@ class Recorder:
             The line of ``metrics.jsonl``; empty for round 0.
         """
         array, sidecar = self._folder.checkpoint(command.round)
-        self._write_array(command.params)
+        self._write_arrays(command.arrays)
         os.rename(self._next_array, array)
         if command.die:
             self._die()
         line = _metrics_line(command, sent, received)
-        sha256 = command.record.params_sha256 if command.record else params_sha256(command.params)
+        params, control = _digests(command)
         text = msgspec.json.encode(line or None)
         content = {
             "schema": SCHEMA,
             "run_id": self._folder.run_id.hex(),
             "round": command.round,
-            "params_sha256": sha256,
+            "params_sha256": params,
             "dimension": command.params.size,
             "line": msgspec.Raw(text),
             "book": command.book,
+            "control_sha256": control,
         }
         _fill(self._next_sidecar, msgspec.json.encode(content), sync=self._power)
         os.rename(self._next_sidecar, sidecar)
@@ -150,13 +153,13 @@ class Recorder:
                 os.close(descriptor)
             self._files.clear()
 
-    def _write_array(self, params: F8) -> None:
-        if params.nbytes <= LARGE_BYTES:
-            self._archive = self._archive or Archive(params.size)
-            _fill(self._next_array, self._archive.pack(params), sync=self._power)
+    def _write_arrays(self, arrays: Mapping[str, F8]) -> None:
+        if sum(array.nbytes for array in arrays.values()) <= LARGE_BYTES:
+            self._archive = self._archive or Archive(arrays["params"].size, tuple(arrays))
+            _fill(self._next_array, self._archive.pack(*arrays.values()), sync=self._power)
             return
         with self._next_array.open("wb") as file:
-            np.savez(file, params=little_endian(params))
+            np.savez(file, **{name: little_endian(array) for name, array in arrays.items()})  # type: ignore[arg-type]
             file.flush()
             if self._power:
                 os.fsync(file.fileno())
@@ -178,16 +181,38 @@ class Recorder:
 
 def load_params(folder: RunFolder, round_: int) -> F8 | None:
     """The parameters of a committed round, read-only; None if it is not kept."""
-    array, sidecar = folder.checkpoint(round_)
+    sidecar = folder.checkpoint(round_)[1]
     if not sidecar.exists():
         return None
-    content = msgspec.json.decode(sidecar.read_bytes(), type=Sidecar)
-    with np.load(array, allow_pickle=False) as file:
-        params: F8 = np.ascontiguousarray(file["params"], dtype=np.float64)
-    if params_sha256(params) != content.params_sha256:
-        raise ValueError(f"{array.name} does not have the hash that its sidecar states")
-    params.flags.writeable = False
-    return params
+    return load_arrays(folder, msgspec.json.decode(sidecar.read_bytes(), type=Sidecar))["params"]
+
+
+def load_arrays(folder: RunFolder, sidecar: Sidecar) -> dict[str, F8]:
+    """The arrays of a checkpoint by name, read-only: ``params``, with a correction also ``control``.
+
+    Raises:
+        OSError, ValueError, KeyError, BadZipFile: They are not there, or not those that the sidecar states.
+    """
+    path, found = folder.checkpoint(sidecar.round)[0], {}
+    expected = {"params": sidecar.params_sha256}
+    if sidecar.control_sha256:
+        expected["control"] = sidecar.control_sha256
+    with np.load(path, allow_pickle=False) as file:
+        for name, digest in expected.items():
+            array: F8 = np.ascontiguousarray(file[name], dtype=np.float64)
+            if params_sha256(array) != digest:
+                raise ValueError(f"{name} of {path.name} does not have the hash that its sidecar states")
+            array.flags.writeable = False
+            found[name] = array
+    return found
+
+
+def _digests(command: Commit) -> tuple[str, str]:
+    """Hashes of parameters and control variate; of a round its record has them already."""
+    if command.record is not None:
+        return command.record.params_sha256, command.record.control_sha256
+    control = command.control
+    return params_sha256(command.params), "" if control is None else params_sha256(control)
 
 
 def _metrics_line(command: Commit, sent: int, received: int) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
+from edge_fed.federated.control_variate import ServerControl
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.files import write_atomic
 from edge_fed.program.run_folder import RunFolder
 from server.ledger import Ledger, Resume
-from server.recording import Sidecar, load_params
+from server.recording import Sidecar, load_arrays
 
 GONE = ("lease", "bye", "lost", "not back")  # reasons after which nobody waits for an agent
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, msgspec.MsgspecError)
@@ -45,12 +46,13 @@ class Recovered(msgspec.Struct, frozen=True):
     latest_evaluation: dict[str, Any] = {}
 
 
-def recover(folder: RunFolder, initial: F8) -> Recovered:
+def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None) -> Recovered:
     """Reads the folder and mends its journals; the caller holds its lock.
 
     Args:
         folder: Of the run.
         initial: The run's initial parameters, in case nothing was committed.
+        control: The server's half of the run's correction before round 1; None: it has none.
 
     Raises:
         ProgramError: Checkpoints exist, but none is intact; or rounds are recorded without checkpoints.
@@ -62,8 +64,12 @@ def recover(folder: RunFolder, initial: F8) -> Recovered:
             "start a new run with a server",
         )
     damaged: list[str] = []
-    sidecar, params = _newest(folder, damaged)
-    ledger = Ledger(initial) if sidecar is None else Ledger(params, sidecar.round, sidecar.book)
+    sidecar, arrays = _newest(folder, damaged)
+    if sidecar is None:
+        ledger = Ledger(initial, control=control)
+    else:
+        half = control and control.of(arrays["control"])
+        ledger = Ledger(arrays["params"], sidecar.round, sidecar.book, half)
     lines = _mend_metrics(folder, ledger.committed)
     evaluations = _mend(folder.evaluations, lambda row: _evaluated(row) <= ledger.committed)
     events = _mend(folder.events, lambda _row: True)
@@ -90,7 +96,7 @@ def recover(folder: RunFolder, initial: F8) -> Recovered:
     )
 
 
-def _newest(folder: RunFolder, damaged: list[str]) -> tuple[Sidecar | None, Any]:
+def _newest(folder: RunFolder, damaged: list[str]) -> tuple[Sidecar | None, dict[str, F8]]:
     rounds = folder.committed_rounds()
     for round_ in reversed(rounds):
         path = folder.checkpoint(round_)[1]
@@ -100,7 +106,7 @@ def _newest(folder: RunFolder, damaged: list[str]) -> tuple[Sidecar | None, Any]
                 raise ValueError("belongs to another run")
             if sidecar.round != round_:  # a recycled file whose new content a power failure swallowed
                 raise ValueError(f"is that of round {sidecar.round}")
-            return sidecar, load_params(folder, round_)
+            return sidecar, load_arrays(folder, sidecar)
         except UNREADABLE as error:
             damaged.append(f"{path.name}: {error}")
     if rounds:
@@ -109,7 +115,7 @@ def _newest(folder: RunFolder, damaged: list[str]) -> tuple[Sidecar | None, Any]
             f"no checkpoint in {folder.checkpoints} is intact: {damaged[0]}",
             "start a new run, or restore the folder from a copy",
         )
-    return None, None
+    return None, {}
 
 
 def _mend_metrics(folder: RunFolder, committed: int) -> list[dict[str, Any]]:

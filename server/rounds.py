@@ -12,6 +12,7 @@ import msgspec
 
 from edge_fed.errors import EdgeFedError, NonFinite
 from edge_fed.federated.aggregation import AGGREGATIONS, Fold, check_update
+from edge_fed.federated.control_variate import ServerControl
 from edge_fed.federated.record import Contribution
 from edge_fed.params import F8, crc32
 from protocol.messages import Update
@@ -25,12 +26,19 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What comes out of a round."""
+    """What comes out of a round.
+
+    Attributes:
+        resets: Contributors that started it without their agent state, ascending.
+        control: The server's half of the correction after it.
+    """
 
     outcome: Literal["folded", "skipped"]
     params: F8
     contributors: tuple[Contribution, ...]
     metrics: dict[str, float]
+    resets: tuple[int, ...]
+    control: ServerControl | None
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -52,6 +60,10 @@ class OpenRound:
         need: Updates below which the round is skipped.
         opened: Monotonic seconds of the opening.
         deadline: Monotonic seconds at which the rest is excused.
+        control: The server's half of the run's correction; None: it has none.
+
+    Attributes:
+        tensors: What THETA carries.
     """
 
     def __init__(
@@ -64,6 +76,7 @@ class OpenRound:
         need: int,
         opened: float,
         deadline: float,
+        control: ServerControl | None = None,
     ) -> None:
         self.number = number
         self.eligible = eligible
@@ -72,7 +85,9 @@ class OpenRound:
         self.need = need
         self.opened = opened
         self.deadline = deadline
-        self.theta_crc32 = crc32(params)
+        self.control = control
+        self.tensors = {"params": params, **({"control": control.value} if control else {})}
+        self.theta_crc32 = crc32(*self.tensors.values())
         self.missing: dict[int, str] = {}
         self.resets: set[int] = set()
         self._weight = AGGREGATIONS[rule]
@@ -101,6 +116,11 @@ class OpenRound:
     def held(self) -> int:
         """Updates held so far."""
         return len(self._held)
+
+    @property
+    def nbytes(self) -> int:
+        """What is sent to one agent."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
 
     def expects(self, agent: int) -> bool:
         """Whether this agent's update is still wanted."""
@@ -140,13 +160,17 @@ class OpenRound:
 
     def result(self) -> Result:
         """Ends the round; with too few updates, or a sum that overflows, the parameters stay as they were."""
-        skipped = Result("skipped", self.params, (), {})
+        skipped = Result("skipped", self.params, (), {}, (), self.control)
         if self.held < self.need:
             return skipped
         try:
-            return Result("folded", self._fold.result(), tuple(self._folded), self._metrics())
+            params, control = self._fold.result(), self.control and self.control.after(self._fold)
         except NonFinite:  # updates that are finite one by one may still overflow together
             return skipped
+        resets = tuple(part.agent for part in self._folded if part.agent in self.resets)
+        if control and resets:
+            control = control.restarted()
+        return Result("folded", params, tuple(self._folded), self._metrics(), resets, control)
 
     def held_updates(self) -> Iterable[tuple[int, int]]:
         """Agent and checksum of every held update, in agent order."""

@@ -162,9 +162,9 @@ class ServerProgram:
     def _recording(self) -> Iterator[None]:
         admission = Admission(self._config, self._folder.run_id)
         holds, serve = self._options
-        ledger, resume = Ledger(admission.initial), None
+        ledger, resume = Ledger(admission.initial, control=admission.control), None
         if self._resume:
-            self._recovered = recover(self._folder, admission.initial)
+            self._recovered = recover(self._folder, admission.initial, admission.control)
             for damage in self._recovered.damaged:
                 self._logger.warning(f"checkpoint is damaged and not used: {damage}")
             ledger, resume = self._recovered.ledger, self._recovered.resume
@@ -255,7 +255,7 @@ class ServerProgram:
             return e.PeerVersion(peer, error.major, error.minor)
         except RemoteProtocolError as error:
             return e.Malformed(peer, error.code, str(error))
-        return e.Received(peer, envelope.header, envelope.message, envelope.tensors)
+        return e.Received(peer, envelope.header, envelope.message, envelope.tensors, envelope.minor)
 
     def _from_thread(self, command: Any) -> None:
         self._loop.post(self._obey, command)

@@ -86,7 +86,7 @@ class Machine:
     def _received(self, event: e.Received, now: float) -> None:
         header, message = event.header, event.message
         if isinstance(message, m.Register):
-            self.room.reception.register(event.peer, message, now)
+            self.room.reception.register(event.peer, message, now, event.minor)
             return
         member = self.members.by_sid(header.session)
         if member is None:

@@ -57,7 +57,8 @@ class Training:
         need = minimum_updates(len(asked), config.federation.min_updates)
         deadline = now + config.federation.round_deadline_s
         rule = config.algorithm.aggregation
-        self.round = OpenRound(number, eligible, asked, room.ledger.params, rule, need, now, deadline)
+        params, control = room.ledger.params, room.ledger.control
+        self.round = OpenRound(number, eligible, asked, params, rule, need, now, deadline, control)
         if not reopened:
             fields = {"round": number, "eligible": eligible, "cohort": asked}
             room.out.put(e.Journal("round_opened", fields))
@@ -90,15 +91,17 @@ class Training:
             return
         if member.state_lost:
             round_.resets.add(member.agent)
+        counted = room.ledger.last_counted.get(member.agent, 0)
         theta = Theta(
             round=round_.number,
             crc32=round_.theta_crc32,
             deadline_s=max(0.0, round_.deadline - now),
-            last_counted=room.ledger.last_counted.get(member.agent, 0),
+            last_counted=counted,
             state_reset=member.state_lost,
+            control_reset=counted < room.ledger.control_since,
         )
-        member.ask("theta", round_.number, round_.params.nbytes, now)
-        room.out.send(member, theta, {"params": round_.params})
+        member.ask("theta", round_.number, round_.nbytes, now)
+        room.out.send(member, theta, round_.tensors)
         room.kill("theta", round_.number)
 
     def remind(self, member: Member, beat: Heartbeat, now: float) -> None:
@@ -108,7 +111,7 @@ class Training:
             return
         pause_s = 2 * self._room.config.federation.heartbeat_s
         asked = member.asked == ("theta", round_.number)
-        if not asked or member.overdue(round_.params.nbytes, pause_s, now):
+        if not asked or member.overdue(round_.nbytes, pause_s, now):
             self.ask(member, now)
 
     def receipt(self, member: Member) -> None:
@@ -153,7 +156,6 @@ class Training:
         room.watch.end()
         result = round_.result()
         contributors = {c.agent for c in result.contributors}
-        resets = round_.resets & contributors
         record = RoundRecord(
             round=round_.number,
             eligible=round_.eligible,
@@ -162,15 +164,13 @@ class Training:
             params_sha256=params_sha256(result.params),
             outcome=result.outcome,
             missing=round_.missing,
-            state_resets=tuple(sorted(resets)),
+            state_resets=result.resets,
             overrides={a: self._worked[a][0] for a in contributors if self._worked[a][0] != Overrides()},
             fingerprints=self._fingerprints(contributors),
+            control_sha256=params_sha256(result.control.value) if result.control else "",
         )
-        for agent in resets:
-            member = room.members.training.get(agent)
-            if member is not None:
-                member.state_lost = False
-        room.ledger.close(record, result.params)
+        self._reset(record)
+        room.ledger.close(record, result.params, result.control)
         if result.outcome == "skipped":
             room.ledger.skip(round_.number, round_.held_updates())
             why = f"{round_.held} updates, {round_.need} needed"
@@ -180,9 +180,24 @@ class Training:
         die = ("array", round_.number) in room.armed
         seconds, book = now - round_.opened, room.ledger.book()
         arrivals = round_.arrivals
+        control = room.ledger.control_value
         room.commit(
-            e.Commit(round_.number, result.params, book, record, result.metrics, seconds, arrivals, die)
+            e.Commit(
+                round_.number, result.params, book, record, result.metrics, seconds, arrivals, die, control
+            )
         )
+
+    def _reset(self, record: RoundRecord) -> None:
+        """Agents that started the round without their state have one again; what else that means."""
+        room = self._room
+        for agent in record.state_resets:
+            member = room.members.training.get(agent)
+            if member is not None:
+                member.state_lost = False
+        if record.state_resets and room.ledger.control:
+            agents, number = ", ".join(map(str, record.state_resets)), record.round
+            text = f"agents without their control variates in round {number}: {agents}; all start again"
+            room.out.note("control_restarted", text, "warning", round=number, agents=record.state_resets)
 
     def _fingerprints(self, contributors: set[int]) -> dict[str, tuple[int, ...]]:
         found: dict[str, tuple[int, ...]] = {}

@@ -45,20 +45,29 @@ class ServerSide:
         """A message of this server, numbered."""
         return e.Received(self.session.send(message, self.committed), message, tensors)
 
-    def welcome(self, role: m.Role = "train", last_counted: int = 0) -> e.Received:
+    def welcome(
+        self, role: m.Role = "train", last_counted: int = 0, features: tuple[str, ...] = ()
+    ) -> e.Received:
         """WELCOME to the few-shot run."""
         return self.say(
             m.Welcome(
-                role=role, config=CONFIG, limits=LIMITS, last_counted=last_counted, initial_sha256=INITIAL
+                role=role,
+                config=CONFIG,
+                limits=LIMITS,
+                features=features,
+                last_counted=last_counted,
+                initial_sha256=INITIAL,
             )
         )
 
-    def theta(self, round_: int, value: float = 1.0, **fields: Any) -> e.Received:
-        """THETA of a round; everything before it is committed."""
+    def theta(
+        self, round_: int, value: float = 1.0, control: float | None = None, **fields: Any
+    ) -> e.Received:
+        """THETA of a round, perhaps with a control variate; everything before it is committed."""
         self.committed = round_ - 1
-        vector = params(value)
-        message = m.Theta(round=round_, crc32=crc32(vector), deadline_s=60.0, **fields)
-        return self.say(message, params=vector)
+        tensors = {"params": params(value), **({} if control is None else {"control": params(control)})}
+        whole = {"crc32": crc32(*tensors.values()), "deadline_s": 60.0, **fields}
+        return self.say(m.Theta(round=round_, **whole), **tensors)
 
 
 class Agent:
@@ -86,10 +95,12 @@ class Agent:
         self.now = end
         return commands
 
-    def join(self, server: ServerSide, role: m.Role = "train", **built: Any) -> None:
+    def join(
+        self, server: ServerSide, role: m.Role = "train", features: tuple[str, ...] = (), **built: Any
+    ) -> None:
         """Registers, builds and becomes READY."""
         server.hear(self.tell(e.Tick()))
-        commands = self.tell(server.welcome(role))
+        commands = self.tell(server.welcome(role, features=features))
         (build,) = of(commands, e.Build)
         server.hear(self.tell(self.built(build, **built)))
 

@@ -22,6 +22,7 @@ from edge_fed.config import (
 )
 from edge_fed.errors import UnknownGoal
 from edge_fed.evaluation import evaluate, onboard
+from edge_fed.federated.control_variate import OWN
 from edge_fed.federated.local_update import initial_state, local_update
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.meta.adaptation import adapt
@@ -40,6 +41,11 @@ SMALL = RunConfig(
 )
 STATELESS = msgspec.structs.replace(
     SMALL, algorithm=msgspec.structs.replace(SMALL.algorithm, baseline="none")
+)
+
+
+CORRECTED = msgspec.structs.replace(
+    SMALL, algorithm=msgspec.structs.replace(SMALL.algorithm, correction="control_variate")
 )
 
 
@@ -161,6 +167,53 @@ def test_a_stateless_agent_writes_nothing(tmp_path: Path) -> None:
     train(made, 1)
     train(made, 9, last_counted=8)
     assert list(tmp_path.iterdir()) == []
+
+
+def corrected(made: Learner, round_: int, c: float, counted: int = 0, **fields: bool) -> e.Trained:
+    """One round with control variate c from the initial parameters."""
+    work = e.Train(9, round_, start(), counted, control=np.full(start().size, c), **fields)
+    event = made.perform(work, silent)
+    assert isinstance(event, e.Trained)
+    return event
+
+
+@pytest.mark.parametrize("baseline", ["none", "value"])
+def test_a_control_variate_is_agent_state(tmp_path: Path, baseline: str) -> None:
+    """READY says so; it is stored beside the baseline's, survives a restart, follows counted rounds only."""
+    algorithm = msgspec.structs.replace(CORRECTED.algorithm, baseline=baseline)
+    config = msgspec.structs.replace(CORRECTED, algorithm=algorithm)
+    made = learner(tmp_path, config)
+    built = made.perform(e.Build(1, msgspec.to_builtins(config), RUN), silent)
+    assert isinstance(built, e.Built) and built.stateful
+    mine, c = task(config), np.full(start().size, 0.5)
+    first = local_update(mine, start(), initial_state(mine), 11, 1, silent, c)
+    assert np.array_equal(corrected(made, 1, 0.5).delta, first.delta)
+    stored = StateStore.of_agent(tmp_path, RUN, 2).get(1)
+    assert stored is not None and set(stored) == set(first.state) and OWN in stored
+    assert np.array_equal(stored[OWN], first.state[OWN])
+    second = local_update(mine, start(), first.state, 11, 2, silent, c)
+    assert np.array_equal(corrected(learner(tmp_path, config), 2, 0.5, counted=1).delta, second.delta)
+    anew = local_update(mine, start(), initial_state(mine), 11, 2, silent, c)
+    assert np.array_equal(corrected(learner(tmp_path, config), 2, 0.5, counted=0).delta, anew.delta)
+    assert not np.array_equal(second.delta, anew.delta)
+
+
+def test_a_reset_of_the_control_variate_leaves_the_baseline(tmp_path: Path) -> None:
+    """It starts from zero, the value function goes on; the stored state stays, the round may be skipped."""
+    made, mine, c = learner(tmp_path, CORRECTED), task(CORRECTED), np.full(start().size, 0.5)
+    state = local_update(mine, start(), initial_state(mine), 11, 1, silent, c).state
+    corrected(made, 1, 0.5)
+    zero = {**state, OWN: np.zeros_like(c)}
+    for _ in range(2):
+        expected = local_update(mine, start(), zero, 11, 2, silent, c)
+        assert np.array_equal(corrected(made, 2, 0.5, 1, control_reset=True).delta, expected.delta)
+    kept = StateStore.of_agent(tmp_path, RUN, 2).get(1)
+    assert kept is not None and np.array_equal(kept[OWN], state[OWN]) and state[OWN].any()
+    lost = learner(tmp_path / "elsewhere", CORRECTED)
+    with pytest.raises(StateMissing):
+        corrected(lost, 2, 0.5, 1, control_reset=True)
+    anew = local_update(mine, start(), initial_state(mine), 11, 2, silent, c)
+    assert np.array_equal(corrected(lost, 2, 0.5, 1, state_reset=True, control_reset=True).delta, anew.delta)
 
 
 def test_evaluation_reports_its_row_and_keeps_the_adapted_policy(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from agent.contact import NAME_AGAIN_S
 from edge_fed.params import crc32
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
+from protocol.limits import MINOR
 from tests.agent.scripted import INITIAL, RUN, Agent, ServerSide, of, params, sent, texts, trained
 
 # --- registration --------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ def test_each_rejection_ends_with_its_code_and_both_values(reason: str, code: Ex
 def test_another_major_version_is_refused_with_both_versions() -> None:
     """A server of another major ends the program with the code for refusals."""
     (end,) = of(Agent().tell(e.PeerVersion(2, 5)), e.Exit)
-    assert end.code is ExitCode.REFUSED and "2.5" in end.why and "1.0" in end.why
+    assert end.code is ExitCode.REFUSED and "2.5" in end.why and f"1.{MINOR}" in end.why
 
 
 # --- rounds --------------------------------------------------------------------------------------------
@@ -172,6 +173,47 @@ def test_a_torn_theta_starts_nothing_and_is_not_held() -> None:
     assert not of(commands, e.Work) and "crc32" in texts(commands)
     (beat,) = sent(agent.run_until(1.0), m.Heartbeat)
     assert beat.round == 0
+
+
+def test_a_control_variate_is_worked_with_and_echoed() -> None:
+    """THETA's goes to the work; UPDATE's theta_crc32 is of both tensors; another one is another work."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server, features=("control",), stateful=True)
+    (work,) = of(agent.tell(server.theta(1, 2.0, control=0.5, control_reset=True)), e.Train)
+    assert (work.control.tolist(), work.control_reset, work.state_reset) == ([0.5] * 3, True, False)
+    (update,) = server.hear(agent.tell(trained(work)))
+    assert isinstance(update, m.Update)
+    assert update.theta_crc32 == crc32(params(2.0), params(0.5)) != crc32(params(2.0))
+    assert not of(agent.tell(server.theta(1, 2.0, control=0.5, control_reset=True)), e.Work)
+    for changed in ({"control": 0.25, "control_reset": True}, {"control": 0.25, "control_reset": False}):
+        (again,) = of(agent.tell(server.theta(1, 2.0, **changed)), e.Train)
+        assert (again.control.tolist(), again.control_reset) == ([0.25] * 3, changed["control_reset"])
+
+
+def test_a_torn_control_variate_starts_nothing() -> None:
+    """Its bytes are under THETA's checksum like those of the parameters."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server, features=("control",))
+    only_params = crc32(params(1.0))
+    commands = agent.tell(server.theta(1, 1.0, control=0.5, crc32=only_params))
+    assert not of(commands, e.Work) and "crc32" in texts(commands)
+    swapped = crc32(params(0.5), params(1.0))
+    assert not of(agent.tell(server.theta(1, 1.0, control=0.5, crc32=swapped)), e.Work)
+    (beat,) = sent(agent.run_until(1.0), m.Heartbeat)
+    assert beat.round == 0
+
+
+@pytest.mark.parametrize(
+    ("features", "control", "part"), [(("control",), None, "without"), ((), 0.5, "with a")]
+)
+def test_a_control_variate_against_the_features_starts_nothing(
+    features: tuple[str, ...], control: float | None, part: str
+) -> None:
+    """WELCOME has said whether the run has one: no update is computed without it, or with one too many."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server, features=features)
+    commands = agent.tell(server.theta(1, control=control))
+    assert not of(commands, e.Work) and part in texts(commands)
 
 
 @pytest.mark.parametrize(("outcome", "reason"), [("late", ""), ("refused", "not finite")])

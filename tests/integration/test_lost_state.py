@@ -1,4 +1,4 @@
-"""An agent that lost its state: the real learner and the server's real decisions, replayed from the record."""
+"""An agent that lost its state: the real learner and the server's real decisions, replayed from records."""
 
 from pathlib import Path
 

@@ -159,7 +159,7 @@ class Fleet:
         self.saved: list[e.Commit] = []
         self._ids = itertools.count(1)
         admission = Admission(settings or config(), RUN)
-        book = ledger(admission) if ledger else Ledger(admission.initial)
+        book = ledger(admission) if ledger else Ledger(admission.initial, control=admission.control)
         self.machine = Machine(admission, book, self.fresh, holds=holds, serve=serve, resume=resume)
         self.event(e.Started())
 

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from edge_fed.federated.control_variate import ServerControl
 from edge_fed.federated.record import Contribution, RoundRecord
 from edge_fed.params import F8, params_sha256
 from edge_fed.program.exit_codes import ProgramError
@@ -175,6 +176,61 @@ def test_a_recycled_file_with_its_old_content_is_no_checkpoint(tmp_path: Path) -
     recovered = recover(folder, INITIAL)
     assert recovered.ledger.committed == 4
     assert "round 4" in recovered.damaged[0]
+
+
+CONTROL = ServerControl(np.zeros(4), 1.0, 3)
+
+
+def corrected_run(path: Path, rounds: int, size: int = 4) -> RunFolder:
+    """A folder of a run with control variates: minus the parameters, so that neither passes for the other."""
+    folder = RunFolder.create(config(correction="control_variate"), path / "run")
+    recorder = Recorder(folder, kill)
+    for round_ in range(rounds + 1):
+        made = commit(round_, size=size)
+        control = -made.params
+        record = made.record and msgspec.structs.replace(made.record, control_sha256=params_sha256(control))
+        book = msgspec.structs.replace(made.book, control_since=round_)
+        recorder.commit(msgspec.structs.replace(made, control=control, record=record, book=book), 100, 200)
+    recorder.close()
+    return folder
+
+
+@pytest.mark.parametrize("size", [4, LARGE_BYTES // 16 + 1])
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_a_control_variate_survives_a_restart(tmp_path: Path, rounds: int, size: int) -> None:
+    """It is in the array file beside the parameters, checked by its own hash, and read-only again."""
+    folder = corrected_run(tmp_path, rounds, size)
+    array, sidecar = folder.checkpoint(rounds)
+    with np.load(array) as file:
+        assert file["control"].tolist() == (-params_of(rounds, size)).tolist()
+    expected = params_sha256(-params_of(rounds, size))
+    assert json.loads(sidecar.read_bytes())["control_sha256"] == expected
+    assert [line["control_sha256"] for line in lines(folder.metrics)][-1:] == [expected][:rounds]
+    ledger = recover(folder, INITIAL, CONTROL).ledger
+    assert ledger.control is not None
+    assert np.array_equal(ledger.control.value, -params_of(rounds, size))
+    assert (ledger.control.round_step, ledger.control.agents) == (1.0, 3)
+    assert ledger.control_since == rounds
+    assert not ledger.control.value.flags.writeable
+
+
+@pytest.mark.parametrize("damage", [{}, {"control": np.ones(4)}])
+def test_a_checkpoint_without_its_control_variate_is_passed_over(
+    tmp_path: Path, damage: dict[str, F8]
+) -> None:
+    """The parameters alone are not where the run stood."""
+    folder = corrected_run(tmp_path, 3)
+    np.savez(folder.checkpoint(3)[0], params=params_of(3), **damage)  # type: ignore[arg-type]
+    recovered = recover(folder, INITIAL, CONTROL)
+    assert recovered.ledger.committed == 2
+    assert recovered.damaged[0].startswith("round-000003.json")
+    assert "control" in recovered.damaged[0]
+
+
+def test_nothing_committed_starts_with_the_first_control_variate(tmp_path: Path) -> None:
+    """A kill before the first checkpoint leaves c = 0."""
+    folder = RunFolder.create(config(correction="control_variate"), tmp_path / "run")
+    assert recover(folder, INITIAL, CONTROL).ledger.control is CONTROL
 
 
 def test_no_intact_checkpoint_is_an_error_with_a_next_step(tmp_path: Path) -> None:

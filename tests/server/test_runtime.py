@@ -18,7 +18,7 @@ from edge_fed.program.run_folder import RunFolder
 from protocol import codec
 from protocol import messages as m
 from protocol.errors import Closed
-from protocol.limits import PREAMBLE_BYTES
+from protocol.limits import MINOR, PREAMBLE_BYTES
 from protocol.session import Session
 from protocol.transport import AgentSocket, Context
 from server.admission import Admission
@@ -291,7 +291,7 @@ async def test_garbage_and_other_versions_are_answered_and_harmless(tmp_path: Pa
         stranger.send([bytes(preamble), *frames[1:]])
         reject = codec.decode(await stranger.receive()).message
         assert isinstance(reject, m.Reject)
-        assert (reject.reason, reject.received) == ("version", "protocol 9.0")
+        assert (reject.reason, reject.received) == ("version", f"protocol 9.{MINOR}")
         stranger.close()
         agent = Agent(context, "inproc://run", 0, Admission(settings, b"r" * 16))
         await agent.run()
@@ -334,7 +334,7 @@ async def test_a_full_disk_ends_the_run_by_name(
         def full(*_: object, **__: object) -> None:
             raise OSError(28, "No space left on device")
 
-        for name in ("_write_array", "summary"):
+        for name in ("_write_arrays", "summary"):
             monkeypatch.setattr(f"server.recording.Recorder.{name}", full)
         assert await running == ExitCode.FAILED
         assert server.summary["outcome"] == "failed"
