@@ -121,6 +121,15 @@ def test_a_difference_has_the_sign_that_was_claimed(sign: str, mean: float, verd
     assert judged.figures.mean == judged.found == pytest.approx(2.1 - mean)
 
 
+def test_an_interval_without_zero_is_not_enough() -> None:
+    """Welch's p is 0.057 where the bootstrap interval, which is a little narrow, begins above zero."""
+    (found,) = verdicts({"a": spread(2.1), "b": spread(2.1 - 0.0864)}, EITHER)
+    figures = found.conditions[0].figures
+    assert isinstance(figures, Difference)
+    assert (figures.interval.low > 0, figures.p > 0.05) == (True, True)
+    assert (found.verdict, found.conditions[0].holds) == ("does not hold", False)
+
+
 def test_differences_are_corrected_over_the_claims() -> None:
     """Alone p is 0.03; as the larger of two it stays, as one of two alike it doubles to 0.06."""
     weak = {"a": spread(2.1), "b": spread(2.1 - 0.099)}
