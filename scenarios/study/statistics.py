@@ -247,7 +247,6 @@ def _bca_levels(resampled: Values, observed: float, influence: Values) -> tuple[
 def _power(noncentrality: float, df: float) -> float:
     """P(|T| > critical) of the noncentral t distribution."""
     stats = _scipy_stats()
-    noncentrality = abs(noncentrality)
     critical = float(stats.t.ppf(TAILS[1], df))
     # Far from zero the wrong tail holds nothing, and scipy gives NaN for it.
     wrong = float(stats.nct.cdf(-critical, df, noncentrality)) if noncentrality < 10 else 0.0
