@@ -83,6 +83,8 @@ def _label(outcome: Outcome) -> str:
         parts.append(f"recursive={algorithm.inner_momentum:g}")
     if algorithm.variant in ("exact", "sg_mrl") and algorithm.guard != "off":
         parts.append(f"k={algorithm.guard:g}")
+    if algorithm.correction != "none":
+        parts.append(algorithm.correction)
     return "/".join(parts)
 
 

@@ -139,9 +139,10 @@ def test_a_biased_estimator_is_labelled_in_the_table() -> None:
         (("variant=sg_mrl", "guard=0.5"), "sg_mrl/none/k=0.5"),
         (("variant=first_order", "inner_gradient=recursive"), "first_order/none/recursive=0.5"),
         (("variant=fedavg_pg", "inner_gradient=recursive", "guard=0.5"), "fedavg_pg/none "),
+        (("correction=control_variate", "participation=0.5"), "first_order/none/control_variate "),
     ],
 )
 def test_the_label_says_what_the_variant_used(sets: tuple[str, ...], label: str) -> None:
-    """Guard and inner gradient where they count, and only there."""
+    """Guard and inner gradient where they count, and only there; the correction of any variant."""
     scenario = tiny("", "algorithm.rounds=1", *(f"algorithm.{one}" for one in sets))
     assert label in text_of(run_plain(scenario, Silent()))
