@@ -148,24 +148,23 @@ class _ClippedAction(Softmax):
 
 
 @pytest.mark.parametrize(
-    ("policy", "first", "others"),
+    ("policy", "first", "surely", "perhaps"),
     [
-        (_WrongSign, "score", {"second", "gradient", *CURVED}),
-        (_ClippedScore, "score", {"second", "gradient", *CURVED}),
-        (_SecondWithoutScores, "second", {*CURVED[:2]}),
-        (_SecondWithoutPsi, "second", {*CURVED[:2]}),
-        (_UncentredTangent, "tangent", {*CURVED[:2]}),
-        (_Unnormalised, "score", {"tangent", "probabilities", CURVED[2]}),
-        (_OtherDraws, "frequencies", {"gradient", *CURVED}),
-        (_ClippedAction, "record", {"frequencies", "gradient", "moves", *CURVED}),
+        (_WrongSign, "score", {"second", "gradient"}, {*CURVED}),
+        (_ClippedScore, "score", {"gradient"}, {"second", *CURVED}),
+        (_SecondWithoutScores, "second", {*CURVED[:2]}, set()),
+        (_SecondWithoutPsi, "second", {*CURVED[:2]}, set()),
+        (_UncentredTangent, "tangent", set(), {*CURVED[:2]}),
+        (_Unnormalised, "score", {"tangent", "probabilities"}, {CURVED[2]}),
+        (_OtherDraws, "frequencies", {"gradient"}, {*CURVED}),
+        (_ClippedAction, "record", {"frequencies", "moves"}, {"gradient", *CURVED}),
     ],
 )
-def test_each_mistake_of_a_policy_is_caught(policy, first, others):
+def test_each_mistake_of_a_policy_is_caught(policy, first, surely, perhaps):
     """The first check to fail is the one that is for it; no unrelated check fails."""
-    names = failed(found(checks.GRIDWORLD, policy=policy, trajectories=4 * FEW))
+    names = failed(found(checks.GRIDWORLD, policy=policy, trajectories=None))
     assert names[0] == first
-    assert set(names[1:]) <= others
-    assert not set(names) & {"interface", "starts"}
+    assert surely <= set(names[1:]) <= surely | perhaps
 
 
 @pytest.mark.parametrize("mistake", ["sign", "second", "draws"])
@@ -287,6 +286,23 @@ def test_what_cannot_be_proved_is_said_and_indeed_passes():
     assert any("looks back" in line for line in findings.not_proved)
     assert any("BEFORE the action" in line for line in findings.not_proved)
     assert any(line.endswith("%") and "return along g" in line for line in findings.not_proved)
+
+
+def test_noise_is_not_taken_for_a_slope():
+    """The reward depends on the start alone: grad J = 0, and no direction fitted to noise says otherwise."""
+
+    class Indifferent(NavigationEnvironment):
+        def rewards(self, states, actions):
+            rewards = np.zeros(actions.shape)
+            rewards[0] = states[0, :, 0]
+            return rewards
+
+    base = checks.task_and_params(checks.NAVIGATION)[0].environment
+    indifferent = Indifferent.__new__(Indifferent)
+    indifferent.__dict__.update(vars(base))
+    findings = found(checks.NAVIGATION, environment=indifferent)
+    assert findings.passed
+    assert named(findings, "return along g").blind > 1
 
 
 def test_without_any_reward_nothing_of_gradients_is_proved():

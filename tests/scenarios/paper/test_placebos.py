@@ -199,19 +199,42 @@ def test_no_run_leaks_into_the_next(between):
     assert run("exact_other")[0] == expected
 
 
-def test_a_run_that_was_broken_off_leaks_into_none():
-    """Its generator is left in the middle; also a run beside it, round by round, hands it nothing."""
-    register()
-    expected, _ = run("exact_other")
+def halfway():
+    """A run that has played one of two rounds."""
     config = checks.configured(
         checks.GRIDWORLD, variant="exact_other", local_steps=2, inner_batch=4, outer_batch=4
     )
     tasks = {agent: make_task(config, agent, Overrides()) for agent in range(3)}
-    halfway = per_fedavg_pg(config, tasks, initial_params(config), full_attendance(tasks, 3))
-    next(halfway)
+    played = per_fedavg_pg(config, tasks, initial_params(config), full_attendance(tasks, 2))
+    next(played)
+    return played
+
+
+def test_a_run_that_was_broken_off_leaks_into_none():
+    """Its generator is left in the middle."""
+    register()
+    expected, _ = run("exact_other")
+    halfway()
     assert run("exact_other")[0] == expected
-    next(halfway)
-    assert run("exact_other")[0] == expected
+
+
+def test_a_run_beside_it_hands_a_run_nothing():
+    """Round 2 goes on after round 1 of another run, whose samplers are others: it does not matter which."""
+    register()
+    found = []
+    for between in ({"inner_step_size": 0.5}, {"hessian_batch": 3}):
+        played = halfway()
+        run("exact_other", rounds=1, **between)
+        found.append(next(played).record.params_sha256)
+    assert found[0] == found[1]
+
+
+def test_another_seed_is_another_run():
+    """One round with another seed, then agents of higher numbers."""
+    register()
+    expected, _ = run("exact_other", agents=(4, 5))
+    run("exact_other", rounds=1, seed=1)
+    assert run("exact_other", agents=(4, 5))[0] == expected
 
 
 def test_registering_again_forgets():
