@@ -21,6 +21,7 @@ from scenarios import gradcheck
 from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.expectations import METRICS
 from scenarios.outcome import Failure, Outcome, Signalled, as_json
+from scenarios.paper import reproduce as reproduction
 from scenarios.script import library, load_scenario, runtime_faults
 from scenarios.study import command as study_command
 from scenarios.study import comparison
@@ -29,7 +30,7 @@ from scenarios.timeline import Scenario
 
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
-COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck", "study", "compare", "bench")
+COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck", "study", "compare", "reproduce", "bench")
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
 
@@ -85,6 +86,11 @@ def parser(program: str) -> argparse.ArgumentParser:
     )
     comparison.add_arguments(
         _command(commands, "compare", comparison.compare, "two arms of studies: figures, difference, budgets")
+    )
+    reproduction.add_arguments(
+        _command(
+            commands, "reproduce", reproduction.reproduce, "the paper's figures, its numbers beside ours"
+        )
     )
     commands.add_parser("bench", help="measure speed, see bench --help", add_help=False)
     if program == "edge-fed":

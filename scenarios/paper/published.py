@@ -190,6 +190,34 @@ TARGETS: tuple[Target, ...] = (*PERSONALIZATION, *ALPHA_SWEEP, *CURVATURE, *FEW_
 """All of them, in the order of the paper's figures."""
 
 
+Setting = tuple[float | str, ...]
+"""All values of one setting in an experiment; empty: not used."""
+
+TABULAR: dict[str, Setting] = {
+    "family": ("gridworld",), "agents": (8,), "horizon": (15,), "discount": (0.9,), "rounds": (80,),
+    "local_steps": (5,), "outer_step_size": (0.3,), "inner_batch": (10,), "hessian_batch": (10,),
+    "outer_batch": (10,), "variant": VARIANTS, "seeds": (10,),
+}  # fmt: skip
+NEURAL: dict[str, Setting] = {
+    "family": ("navigation",), "agents": (6,), "horizon": (20,), "discount": (0.9,), "rounds": (150,),
+    "local_steps": (5,), "inner_step_size": (1,), "outer_step_size": (0.2,), "inner_batch": (10,),
+    "outer_batch": (10,), "seeds": (10,),
+}  # fmt: skip
+TABLE_2: dict[str, dict[str, Setting]] = {
+    "personalization": {**TABULAR, "inner_step_size": (2,)},
+    "alpha-sweep": {**TABULAR, "inner_step_size": ALPHAS},
+    "curvature-batch": {
+        **NEURAL, "hessian_batch": CURVATURE_BATCHES, "variant": ("exact", "fedavg_pg"),
+        "adapt_episodes": (256,), "eval_episodes": (512,),
+    },
+    "few-shot": {
+        **NEURAL, "hessian_batch": (), "variant": ("first_order",), "m_adapt": M_ADAPT, "scratch": SCRATCH,
+        "scratch_batch": (20,), "scratch_step_size": (0.2,),
+    },
+}  # fmt: skip
+"""Study -> setting -> values: Table 2, its caption, and sections C.1 and C.2."""
+
+
 def published_values(figure: str, statistic: str = "mean") -> dict[Cell, float]:
     """What a figure marks beside ours: cell -> published value of one statistic."""
     return {

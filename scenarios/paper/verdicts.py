@@ -186,7 +186,7 @@ def accepted(target: Target) -> str:
     match target:
         case Number():
             low, high = target.bounds
-            return f"{low:.4g}" if high - low < 1e-6 else f"{low:.4g} to {high:.4g}"
+            return f"{low:.6g}" if high - low < 1e-6 else f"{low:.4g} to {high:.4g}"
         case Gap(more_than=low, less_than=high):
             return f"> {low:.3g}" if math.isinf(high) else f"{low:.3g} to {high:.3g}"
         case Spread(limit=limit):

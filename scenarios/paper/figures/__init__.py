@@ -60,6 +60,20 @@ FIGURES: dict[str, Drawing] = {
 """In the order of the paper."""
 
 
+def require_matplotlib() -> None:
+    """Says before a run that no figure could be drawn after it.
+
+    Raises:
+        ProgramError: It is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401  only who draws pays for it
+    except ImportError:
+        raise ProgramError(
+            ExitCode.USAGE, "figures need matplotlib, which is not installed", "pip install 'edge-fed[plot]'"
+        ) from None
+
+
 def write_figure(name: str, material: Material, folder: Path) -> list[Path]:
     """Draws a figure and writes it as PNG and SVG; equal data give equal files.
 
@@ -67,12 +81,9 @@ def write_figure(name: str, material: Material, folder: Path) -> list[Path]:
         ConfigError: A table lacks what the figure cannot do without.
         ProgramError: matplotlib is not installed, or the folder cannot be written.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise ProgramError(
-            ExitCode.USAGE, "figures need matplotlib, which is not installed", "pip install 'edge-fed[plot]'"
-        ) from None
+    require_matplotlib()
+    import matplotlib as mpl
+
     written = [folder / f"{name}.png", folder / f"{name}.svg"]
     with mpl.rc_context(STYLE):
         figure = FIGURES[name].draw(material)
@@ -82,5 +93,5 @@ def write_figure(name: str, material: Material, folder: Path) -> list[Path]:
             figure.savefig(written[1], metadata={"Date": None})
         except OSError as error:
             message = f"cannot write the figure {error.filename}: {error.strerror}"
-            raise ProgramError(ExitCode.FAILED, message, "choose another --output") from None
+            raise ProgramError(ExitCode.USAGE, message, "choose another --output") from None
     return written

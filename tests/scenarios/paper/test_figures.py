@@ -59,10 +59,8 @@ def line(axes: Any, label: str) -> Any:
 
 def hollow(axes: Any) -> set[tuple[float, float]]:
     """Where the paper's values are marked."""
-    marks = [
-        found for found in axes.get_lines() if found.get_marker() == "D" and found.get_fillstyle() == "full"
-    ]
-    found = [mark.get_xydata() for mark in marks if mark.get_markerfacecolor() == "none"]
+    marks = [mark for mark in axes.get_lines() if mark.get_markerfacecolor() == "none"]
+    found = [mark.get_xydata() for mark in marks]
     return {(round(float(x), 3), round(float(y), 3)) for points in found for x, y in points}
 
 

@@ -1,0 +1,73 @@
+"""A reproduction as tables for people."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from scenarios.paper.figures import FIGURES
+from scenarios.paper.table2 import grid
+from scenarios.paper.verdicts import Verdict
+from scenarios.report import table_of
+
+if TYPE_CHECKING:
+    from scenarios.paper.reproduce import Reproduction
+
+HEADS = ("statement", "published", "accepted", "ours", "95 % interval", "n", "verdict")
+WIDTH = 132  # where there is no terminal, whose width would count
+
+
+def print_reproduction(found: "Reproduction") -> None:
+    """Published values beside ours, Table 2, what was drawn, and how many were missed."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    for name in dict.fromkeys(verdict.figure for verdict in found.verdicts):
+        rows = [_row(verdict) for verdict in found.verdicts if verdict.figure == name]
+        console.print(table_of(f"{name}: {FIGURES[name].title}", HEADS, rows))
+    if found.settings:
+        console.print(table_of("table2: settings of the studies", *grid(found.settings)))
+    for line in summary_lines(found):
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def summary_lines(found: "Reproduction") -> list[str]:
+    """Where the numbers come from, what was drawn, what is missing or missed, and the counts."""
+    lines = [f"{study}: {source}" for study, source in found.sources.items()]
+    lines += [f"{study}: no results yet of {', '.join(arms)}" for study, arms in found.absent.items()]
+    lines += [f"{made.name}: {', '.join(made.files) or f'NOT DRAWN: {made.why}'}" for made in found.figures]
+    lines += [
+        f"{verdict.figure}: {verdict.verdict}: {verdict.what}: {verdict.detail}"
+        for verdict in found.verdicts
+        if verdict.verdict != "reproduced"
+    ]
+    lines += [
+        f"table2: MISS: {cell.setting} of {cell.study}" for cell in found.settings if cell.verdict == "MISS"
+    ]
+    return [*lines, *_counts(found)]
+
+
+def _counts(found: "Reproduction") -> list[str]:
+    lines = []
+    for what, judged in (("statements", found.verdicts), ("settings", found.settings)):
+        counts = Counter(one.verdict for one in judged)
+        if total := sum(counts.values()):
+            lines.append(
+                f"{counts['reproduced']} of {total} published {what} reproduced, {counts['MISS']} missed, "
+                f"{counts['missing']} without data"
+            )
+    return lines
+
+
+def _row(verdict: Verdict) -> tuple[str, ...]:
+    interval = " to ".join(map(number, verdict.interval)) if verdict.interval else ""
+    published = "" if verdict.published is None else number(verdict.published)
+    ours = "" if verdict.ours is None else number(verdict.ours)
+    by = f" {verdict.detail.partition(';')[0]}" if verdict.detail.startswith("by ") else ""
+    kind = verdict.verdict + by
+    return verdict.what, published, verdict.accepted, ours, interval, str(verdict.n), kind
+
+
+def number(value: float) -> str:
+    """Three decimals; counts without."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"

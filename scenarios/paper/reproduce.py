@@ -1,0 +1,187 @@
+"""``python -m scenarios reproduce``: the paper's figures from runs or from results, its numbers judged."""
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from edge_fed.errors import ConfigError, nearest
+from edge_fed.program.exit_codes import ExitCode, ProgramError
+from scenarios.paper.figures import FIGURES, require_matplotlib, write_figure
+from scenarios.paper.figures.style import Material
+from scenarios.paper.gathering import (
+    ROLLOUTS,
+    absent_arms,
+    committed,
+    read_tables,
+    rollouts_of,
+    run_tables,
+)
+from scenarios.paper.published import TABLE_2, TARGETS
+from scenarios.paper.report import print_reproduction
+from scenarios.paper.table2 import Compared, as_markdown, compare_settings
+from scenarios.paper.verdicts import Verdict, judge
+from scenarios.study.plan import load_study
+
+TABLE = "table2"
+NAMES = (*FIGURES, TABLE)
+RUNS = Path("runs/reproduce")
+EPILOG = "exit codes: 0 done, also where published values are missed; 1 a figure has no results; 2 usage"
+
+
+class Made(msgspec.Struct, frozen=True):
+    """One figure.
+
+    Attributes:
+        name: Its name.
+        files: What was written; empty: it could not be drawn.
+        why: Why not.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    why: str = ""
+
+
+class Reproduction(msgspec.Struct, frozen=True):
+    """All that came out.
+
+    Attributes:
+        figures: In the order of the paper.
+        verdicts: On the published statements of these figures.
+        settings: Of Table 2, if asked for.
+        sources: Study -> the table that was used.
+        absent: Study -> arms of which the table has nothing.
+    """
+
+    figures: list[Made]
+    verdicts: list[Verdict]
+    settings: list[Compared]
+    sources: dict[str, str]
+    absent: dict[str, list[str]]
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The flags."""
+    command.epilog = EPILOG
+    # fmt: off
+    command.add_argument("figures", metavar="FIGURE", nargs="*", default=["all"],
+                         help="default all: " + ", ".join(NAMES))
+    command.add_argument("--from-results", action="store_true",
+                         help="run nothing: draw the results that come with edge_fed, or those of --results")
+    command.add_argument("--seeds", type=int, metavar="N",
+                         help="the first N seeds of each study; default: all of them")
+    command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
+                         help="processes at a time; default: one per core")
+    command.add_argument("--results", type=Path, metavar="DIR",
+                         help=f"where studies are run, each in DIR/STUDY, and gone on with; default {RUNS}")
+    command.add_argument("--output", type=Path, default=RUNS / "figures", metavar="DIR",
+                         help=f"of figures and verdicts.json; default {RUNS / 'figures'}")
+    # fmt: on
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """Runs what is missing, draws, judges and reports; returns the exit code.
+
+    Raises:
+        ConfigError: Results are of another configuration.
+        ProgramError: A flag is wrong, matplotlib is not installed, or the output cannot be written.
+    """
+    names = wanted(options.figures)
+    for flag in ("seeds", "jobs"):
+        value = getattr(options, flag)
+        if value is not None and value < 1:
+            raise _usage(f"--{flag} is {value}, it must be 1 or more")
+    if names != [TABLE]:
+        require_matplotlib()
+    _make(options.output)
+    found = _reproduce(names, _material(names, options), options.output)
+    plain = json.loads(msgspec.json.encode(found))
+    _write(options.output / "verdicts.json", json.dumps(plain, indent=1))
+    whole = all(made.files for made in found.figures)
+    if options.json:
+        print(json.dumps({"success": whole, **plain}))
+    else:
+        print_reproduction(found)
+    return int(ExitCode.OK if whole else ExitCode.FAILED)
+
+
+def wanted(names: Sequence[str]) -> list[str]:
+    """The figures that are asked for, each once, in the order of the paper.
+
+    Raises:
+        ProgramError: There is no such figure; the message names the nearest.
+    """
+    known = (*NAMES, "all")
+    for name in names:
+        if name not in known:
+            raise _usage(f"there is no figure {name!r}; {nearest(name, known)}")
+    return [name for name in NAMES if name in names or "all" in names]
+
+
+def _usage(message: str) -> ProgramError:
+    return ProgramError(ExitCode.USAGE, message, "see python -m scenarios reproduce --help")
+
+
+def _material(names: Sequence[str], options: argparse.Namespace) -> Material:
+    """Everything that the figures need; read it is only what is there."""
+    drawings = [FIGURES[name] for name in names if name != TABLE]
+    studies = dict.fromkeys(study for drawing in drawings for study in drawing.studies)
+    if options.from_results:
+        folder = options.results or committed()
+        tables = read_tables(studies, folder, options.seeds)
+    else:
+        folder = options.results or RUNS
+        tables = run_tables(studies, folder, options.seeds, options.jobs)
+    if not any(drawing.rollouts for drawing in drawings):
+        return Material(tables)
+    return Material(tables, rollouts_of(folder, make=not options.from_results))
+
+
+def _reproduce(names: Sequence[str], material: Material, output: Path) -> Reproduction:
+    settings: list[Compared] = []
+    if TABLE in names:
+        settings = compare_settings(map(load_study, TABLE_2))
+        _write(output / f"{TABLE}.md", as_markdown(settings))
+    return Reproduction(
+        figures=[_draw(name, material, output) for name in names if name != TABLE],
+        verdicts=judge([target for target in TARGETS if target.figure in names], material.tables),
+        settings=settings,
+        sources={study: table.source for study, table in material.tables.items()},
+        absent=absent_arms(material.tables),
+    )
+
+
+def _draw(name: str, material: Material, output: Path) -> Made:
+    drawing = FIGURES[name]
+    lacking = [f"study {study}" for study in drawing.studies if study not in material.tables]
+    lacking += [ROLLOUTS] if drawing.rollouts and material.rollouts is None else []
+    if lacking:
+        return Made(name, (), f"no results of {', '.join(lacking)}; without --from-results they are made")
+    try:
+        return Made(name, tuple(map(str, write_figure(name, material, output))))
+    except ConfigError as error:
+        return Made(name, (), str(error))
+
+
+def _make(folder: Path) -> None:
+    """Before anything runs for hours."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf8")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> ProgramError:
+    message = f"cannot write {path}: {error.strerror}"
+    return ProgramError(ExitCode.USAGE, message, "choose another --output")
