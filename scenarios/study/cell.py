@@ -15,8 +15,8 @@ from edge_fed.federated.task import make_task
 from edge_fed.params import F8
 from edge_fed.summaries import onboarding_summary
 from scenarios.outcome import Outcome
-from scenarios.paper import placebos
 from scenarios.plain import PlainRun
+from scenarios.study import placebos
 from scenarios.study.plan import Arm, Study, Tuning
 from scenarios.study.results import Measurement
 from scenarios.timeline import Scenario

@@ -31,8 +31,8 @@ from edge_fed.config import Goals, Settings, parse_goals
 from edge_fed.errors import ConfigError, Fault
 from edge_fed.program.config_file import parse, read
 from edge_fed.program.conversion import convert
-from scenarios.paper import placebos
 from scenarios.script import load_scenario, runtime_faults
+from scenarios.study import placebos
 from scenarios.timeline import Scenario
 
 Value = bool | int | float | str

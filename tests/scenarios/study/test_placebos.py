@@ -13,9 +13,9 @@ from edge_fed.meta.base import LocalStep
 from edge_fed.meta.exact import exact_with
 from edge_fed.meta.guard import norm
 from edge_fed.seeding import Purpose, streams
-from scenarios.paper import placebos
-from scenarios.paper.placebos import PLACEBOS, register
+from scenarios.study import placebos
 from scenarios.study.cell import run_cell
+from scenarios.study.placebos import PLACEBOS, register
 from scenarios.study.plan import load_study
 from scenarios.study.pool import run_study
 from tests.edge_fed import checks
