@@ -10,6 +10,7 @@ from edge_fed.config import Overrides
 from edge_fed.errors import ConfigError
 from edge_fed.evaluation import onboard, trained_from_scratch
 from edge_fed.federated.task import initial_params, make_task
+from scenarios.paper.gathering import ROLLOUTS, committed
 from scenarios.paper.rollouts import (
     BUDGET,
     EPISODES,
@@ -66,3 +67,12 @@ def test_from_scratch_is_what_onboarding_scores() -> None:
     returns = {row["init"]: row["return"] for row in rows}
     assert returns["learned"] == returns["scratch"]
     assert not np.array_equal(params, initial_params(arm.scenario))
+
+
+def test_the_rollouts_that_come_with_edge_fed_are_of_its_settings() -> None:
+    """A change of the experiment is noticed; after one step the goal is reached at least as often."""
+    arm = rollout_arm()
+    rollouts = read_rollouts(committed() / ROLLOUTS, arm)
+    goal = make_task(arm.scenario, GOAL, Overrides()).environment
+    reached = {name: int(np.sum(goal.success(p.swapaxes(0, 1)))) for name, p in rollouts.paths.items()}
+    assert reached == {"before": 5, "after": 8, "scratch": 1}
