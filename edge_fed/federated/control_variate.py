@@ -73,8 +73,9 @@ def initial_control(config: RunConfig, dimension: int) -> ServerControl | None:
     """The half before round 1, with c = 0; None if the run has no correction."""
     if config.algorithm.correction == "none":
         return None
-    blank = ServerControl(np.zeros(dimension), round_step(config.algorithm), len(overrides_by_goal(config)))
-    return blank.restarted()
+    zero = np.zeros(dimension)
+    zero.flags.writeable = False
+    return ServerControl(zero, round_step(config.algorithm), len(overrides_by_goal(config)))
 
 
 def round_step(settings: Algorithm) -> float:
