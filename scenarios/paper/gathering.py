@@ -1,22 +1,16 @@
 """What figures and verdicts are made from: tables that are read, or run where they are missing."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 
-from edge_fed.errors import ConfigError, Fault
 from scenarios.paper.rollouts import Rollouts, as_table, make_rollouts, read_rollouts, rollout_arm
 from scenarios.study.plan import Study, load_study
 from scenarios.study.pool import run_study
 from scenarios.study.progress import open_bar
 from scenarios.study.results import Results, read_results
+from scenarios.study.tables import find_table, require_config
 
 ROLLOUTS = "fig8.csv"
-
-
-def committed() -> Path:
-    """Where the results lie that come with edge_fed."""
-    return Path(str(resources.files("scenarios.paper"))) / "results"
 
 
 def run_tables(studies: Iterable[str], folder: Path, seeds: int | None, jobs: int) -> dict[str, Results]:
@@ -47,8 +41,7 @@ def read_tables(studies: Iterable[str], folder: Path, seeds: int | None) -> dict
     """
     tables = {}
     for study in map(load_study, studies):
-        places = (folder / f"{study.name}.csv", folder / study.name / f"{study.name}.csv")
-        for path in [place for place in places if place.is_file()][:1]:
+        if path := find_table(folder, study.name):
             results = read_results(path)
             require_config(study, results)
             chosen = frozenset(seeds_of(study, seeds))
@@ -60,25 +53,6 @@ def read_tables(studies: Iterable[str], folder: Path, seeds: int | None) -> dict
 def seeds_of(study: Study, count: int | None) -> tuple[int, ...]:
     """So many seeds from the study's first one on; more than it has go on counting. None: the study's."""
     return study.seeds if count is None else tuple(range(study.seeds[0], study.seeds[0] + count))
-
-
-def require_config(study: Study, results: Results) -> None:
-    """Refuses results of other settings than the study has now.
-
-    Raises:
-        ConfigError: Names the arm and both hashes.
-    """
-    known = {arm.name: arm.config for arm in study.arms}
-    hint = f"run it again (reproduce without --from-results), or restore the study {study.name} as it was"
-    faults = []
-    for arm, config in dict.fromkeys((row.arm, row.config) for row in results.rows):
-        if arm not in known:
-            faults.append(Fault(f"arm {arm}", f"is no arm of the study {study.name}", hint))
-        elif config != known[arm]:
-            message = f"was made with configuration {config}, the study has {known[arm]}"
-            faults.append(Fault(f"arm {arm}", message, hint))
-    if faults:
-        raise ConfigError(faults, results.source)
 
 
 def rollouts_of(folder: Path, *, make: bool) -> Rollouts | None:

@@ -15,7 +15,6 @@ from scenarios.paper.figures.style import Material
 from scenarios.paper.gathering import (
     ROLLOUTS,
     absent_arms,
-    committed,
     read_tables,
     rollouts_of,
     run_tables,
@@ -25,6 +24,7 @@ from scenarios.paper.report import print_reproduction
 from scenarios.paper.table2 import Compared, as_markdown, compare_settings
 from scenarios.paper.verdicts import Verdict, judge
 from scenarios.study.plan import load_study
+from scenarios.study.tables import committed
 
 TABLE = "table2"
 NAMES = (*FIGURES, TABLE)

@@ -5,7 +5,6 @@ import json
 import math
 import statistics
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ from scenarios.report import table_of
 from scenarios.study.preregistration import as_ranges
 from scenarios.study.results import Results, read_results
 from scenarios.study.statistics import REFERENCE, Difference, Summary, difference, summarize
+from scenarios.study.tables import committed
 
 BUDGETS = {
     "train_trajectories_per_agent": "trajectories per agent",
@@ -153,8 +153,7 @@ def _side(text: str, options: argparse.Namespace) -> Side:
 
 def _table(name: str) -> Path:
     """A file, or the table of a study of the paper."""
-    folder = Path(str(resources.files("scenarios.paper"))) / "results"
-    known = {path.stem: path for path in sorted(folder.glob("*.csv"))}
+    known = {path.stem: path for path in sorted(committed().glob("*.csv"))}
     if name in known and not Path(name).is_file():
         return known[name]
     if not Path(name).is_file():

@@ -10,7 +10,7 @@ from edge_fed.config import Overrides
 from edge_fed.errors import ConfigError
 from edge_fed.evaluation import onboard, trained_from_scratch
 from edge_fed.federated.task import initial_params, make_task
-from scenarios.paper.gathering import ROLLOUTS, committed
+from scenarios.paper.gathering import ROLLOUTS
 from scenarios.paper.rollouts import (
     BUDGET,
     EPISODES,
@@ -22,6 +22,7 @@ from scenarios.paper.rollouts import (
     rollout_arm,
 )
 from scenarios.study.plan import Arm
+from scenarios.study.tables import committed
 
 
 def untrained() -> Arm:

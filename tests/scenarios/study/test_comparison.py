@@ -98,7 +98,7 @@ def test_the_results_of_the_paper_go_by_their_name(
     """A name that is no file is a table that comes with edge_fed; a near miss is answered with it."""
     (tmp_path / "results").mkdir()
     file.rename(tmp_path / "results" / "collapse.csv")
-    monkeypatch.setattr(comparison.resources, "files", lambda _package: tmp_path)
+    monkeypatch.setattr(comparison, "committed", lambda: tmp_path / "results")
     assert compared(capsys, "collapse:first_order", "exact/k=0.5", "--results", "collapse")["success"]
     assert main(["compare", "colapse:first_order", "collapse:first_order"]) == 2
     assert "did you mean 'collapse'?" in capsys.readouterr().err
