@@ -10,7 +10,7 @@ import msgspec
 
 from edge_fed.errors import ConfigError, nearest
 from edge_fed.program.exit_codes import ExitCode, ProgramError
-from scenarios.paper.figures import FIGURES, require_matplotlib, write_figure
+from scenarios.paper.figures import FIGURES, write_figure
 from scenarios.paper.figures.style import Material
 from scenarios.paper.gathering import (
     ROLLOUTS,
@@ -23,6 +23,7 @@ from scenarios.paper.published import TABLE_2, TARGETS
 from scenarios.paper.report import print_reproduction
 from scenarios.paper.table2 import Compared, as_markdown, compare_settings
 from scenarios.paper.verdicts import Verdict, judge
+from scenarios.study.figure import require_matplotlib
 from scenarios.study.plan import load_study
 from scenarios.study.tables import committed
 

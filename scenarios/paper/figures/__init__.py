@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edge_fed.program.exit_codes import ExitCode, ProgramError
 from scenarios.paper.figures.alpha_sweep import draw_alpha_sweep
 from scenarios.paper.figures.control import draw_control
 from scenarios.paper.figures.curvature_batch import draw_beyond, draw_curvature_batch
@@ -14,7 +13,8 @@ from scenarios.paper.figures.few_shot import draw_returns, draw_success
 from scenarios.paper.figures.goals import draw_gridworld, draw_navigation
 from scenarios.paper.figures.personalization import draw_by_rounds, draw_by_trajectories
 from scenarios.paper.figures.rollouts import draw_rollouts
-from scenarios.paper.figures.style import STYLE, Material
+from scenarios.paper.figures.style import Material
+from scenarios.study.figure import write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,20 +60,6 @@ FIGURES: dict[str, Drawing] = {
 """In the order of the paper."""
 
 
-def require_matplotlib() -> None:
-    """Says before a run that no figure could be drawn after it.
-
-    Raises:
-        ProgramError: It is not installed.
-    """
-    try:
-        import matplotlib  # noqa: F401  only who draws pays for it
-    except ImportError:
-        raise ProgramError(
-            ExitCode.USAGE, "figures need matplotlib, which is not installed", "pip install 'edge-fed[plot]'"
-        ) from None
-
-
 def write_figure(name: str, material: Material, folder: Path) -> list[Path]:
     """Draws a figure and writes it as PNG and SVG; equal data give equal files.
 
@@ -81,17 +67,6 @@ def write_figure(name: str, material: Material, folder: Path) -> list[Path]:
         ConfigError: A table lacks what the figure cannot do without.
         ProgramError: matplotlib is not installed, or the folder cannot be written.
     """
-    require_matplotlib()
-    import matplotlib as mpl
-
     written = [folder / f"{name}.png", folder / f"{name}.svg"]
-    with mpl.rc_context(STYLE):
-        figure = FIGURES[name].draw(material)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            figure.savefig(written[0], metadata={"Software": None})
-            figure.savefig(written[1], metadata={"Date": None})
-        except OSError as error:
-            message = f"cannot write the figure {error.filename}: {error.strerror}"
-            raise ProgramError(ExitCode.USAGE, message, "choose another --output") from None
+    write(lambda: FIGURES[name].draw(material), written, "choose another --output")
     return written

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from scenarios.paper.figures.style import ARMS, Material, curve, legend, new_figure, published, seeds_in_words
+from scenarios.paper.figures.style import ARMS, Material, curve, legend, published
 from scenarios.paper.published import ALPHAS, VARIANTS, published_values, swept
+from scenarios.study.figure import new_figure, seeds_in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

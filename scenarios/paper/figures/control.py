@@ -5,21 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.paper.figures.style import (
-    ARMS,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    Material,
-    Values,
-    new_figure,
-    seeds_in_words,
-)
+from scenarios.paper.figures.style import ARMS, Material
 from scenarios.paper.measured import mean_interval
 from scenarios.paper.published import M_ADAPT
+from scenarios.study.figure import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Values, new_figure, seeds_in_words
 from scenarios.study.results import Results
 
 if TYPE_CHECKING:

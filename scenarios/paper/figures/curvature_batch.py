@@ -5,24 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.paper.figures.style import (
-    ARMS,
+from scenarios.paper.figures.style import ARMS, Material, legend, published, seeds
+from scenarios.paper.published import CURVATURE_BATCHES, TRAINS, published_values
+from scenarios.study.figure import (
     BLUE,
     GREY,
     ORANGE,
     PURPLE,
     RED,
     SKY,
-    Material,
     Values,
-    legend,
     missing_in_words,
     new_figure,
-    published,
-    seeds,
     seeds_in_words,
 )
-from scenarios.paper.published import CURVATURE_BATCHES, TRAINS, published_values
 from scenarios.study.results import Results
 
 if TYPE_CHECKING:

@@ -2,19 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from scenarios.paper.figures.style import (
-    BLUE,
-    GREY,
-    RED,
-    Material,
-    curve,
-    legend,
-    mean_and_sd,
-    new_figure,
-    published,
-    seeds_in_words,
-)
+from scenarios.paper.figures.style import Material, curve, legend, mean_and_sd, published
 from scenarios.paper.published import M_ADAPT, SCRATCH, published_values
+from scenarios.study.figure import BLUE, GREY, RED, new_figure, seeds_in_words
 from scenarios.study.results import Results
 
 if TYPE_CHECKING:

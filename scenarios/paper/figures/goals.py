@@ -7,8 +7,9 @@ import numpy as np
 from edge_fed.config import EnvironmentConfig
 from edge_fed.envs.gridworld import Gridworld
 from edge_fed.envs.navigation import Navigation
-from scenarios.paper.figures.style import BLUE, GREY, RED, Material, new_figure
+from scenarios.paper.figures.style import Material
 from scenarios.script import load_scenario
+from scenarios.study.figure import BLUE, GREY, RED, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,18 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from scenarios.paper.figures.style import (
-    ARMS,
-    GREY,
-    Material,
-    curve,
-    legend,
-    mean_and_sd,
-    new_figure,
-    published,
-    seeds_in_words,
-)
+from scenarios.paper.figures.style import ARMS, Material, curve, legend, mean_and_sd, published
 from scenarios.paper.published import VARIANTS, published_values
+from scenarios.study.figure import GREY, new_figure, seeds_in_words
 from scenarios.study.results import Results
 
 if TYPE_CHECKING:

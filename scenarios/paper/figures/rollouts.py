@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scenarios.paper.figures.goals import disc, navigation, square
-from scenarios.paper.figures.style import GREY, Material, new_figure
+from scenarios.paper.figures.style import Material
 from scenarios.paper.rollouts import BUDGET, GOAL, SEED, rollout_arm
+from scenarios.study.figure import GREY, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

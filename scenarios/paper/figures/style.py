@@ -1,4 +1,4 @@
-"""What all figures share: material, colours for every kind of sight, bands, points, the paper's values."""
+"""What the paper's figures share: material, the variants' colours, bands, points, published values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,45 +8,17 @@ import numpy as np
 
 from edge_fed.params import F8
 from scenarios.paper.rollouts import Rollouts
+from scenarios.study.figure import BLUE, GREEN, ORANGE, Values
 from scenarios.study.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#777777"
-)  # fmt: skip
-"""Okabe and Ito's palette, which people with any colour vision tell apart."""
 
 ARMS: dict[str, dict[str, Any]] = {
     "exact": {"color": BLUE, "marker": "o", "label": "exact"},
     "first_order": {"color": ORANGE, "marker": "s", "label": "first-order"},
     "fedavg_pg": {"color": GREEN, "marker": "^", "label": "FedAvg-PG"},
 }
-
-STYLE: dict[Any, Any] = {
-    "figure.dpi": 150,
-    "savefig.dpi": 150,
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.7,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
-    "svg.hashsalt": "edge_fed",  # the same ids in every file: equal data give equal bytes
-}
-
-SIZE_INCHES = (5.4, 3.9)
-
-Values = Mapping[int, float]
-"""Seed -> value."""
 
 
 class Material(msgspec.Struct, frozen=True):
@@ -59,16 +31,6 @@ class Material(msgspec.Struct, frozen=True):
 
     tables: Mapping[str, Results] = {}
     rollouts: Rollouts | None = None
-
-
-def new_figure(title: str, note: str, size: tuple[float, float] = SIZE_INCHES) -> "Figure":
-    """An empty figure with a title above and a small note below."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle(title, fontsize=10)
-    figure.supxlabel(note, fontsize=7, color=GREY)
-    return figure
 
 
 def mean_and_sd(columns: Iterable[Values]) -> tuple[F8, F8]:
@@ -103,16 +65,3 @@ def published(axes: "Axes", points: Iterable[tuple[float, float, str]]) -> None:
 def legend(axes: "Axes", **options: Any) -> None:
     """Of everything that has a label."""
     axes.legend(**{"loc": "best", **options})
-
-
-def seeds_in_words(results: Results) -> str:
-    """E.g. ``10 seeds``; a range where arms differ."""
-    counts = {len({row.seed for row in results.rows if row.arm == arm}) for arm in results.arms}
-    low, high = min(counts, default=0), max(counts, default=0)
-    many = f"{low}" if low == high else f"{low} to {high}"
-    return f"{many} seed" + ("" if many == "1" else "s")
-
-
-def missing_in_words(what: Sequence[str]) -> str:
-    """A line under the note for what the table lacks; empty if it lacks nothing."""
-    return "\nno results yet: " + "; ".join(what) if what else ""
