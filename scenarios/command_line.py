@@ -23,14 +23,15 @@ from scenarios.expectations import METRICS
 from scenarios.outcome import Failure, Outcome, Signalled, as_json
 from scenarios.paper import reproduce as reproduction
 from scenarios.script import library, load_scenario, runtime_faults
+from scenarios.study import claims_command, comparison
 from scenarios.study import command as study_command
-from scenarios.study import comparison
 from scenarios.theory import add_arguments, theory
 from scenarios.timeline import Scenario
 
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
-COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck", "study", "compare", "reproduce", "bench")
+COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck",
+            "study", "compare", "claims", "reproduce", "bench")  # fmt: skip
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
 
@@ -86,6 +87,9 @@ def parser(program: str) -> argparse.ArgumentParser:
     )
     comparison.add_arguments(
         _command(commands, "compare", comparison.compare, "two arms of studies: figures, difference, budgets")
+    )
+    claims_command.add_arguments(
+        _command(commands, "claims", claims_command.claims, "the preregistered claims, judged on results")
     )
     reproduction.add_arguments(
         _command(

@@ -46,12 +46,14 @@ class Judged(msgspec.Struct, frozen=True):
         words: What must be so.
         holds: Whether it is, a difference before the correction over claims.
         found: The number that decides: the lower bound, the fraction, or the difference of the means.
+        limit: What it is held against; of a difference zero.
         figures: All that was computed from the values.
     """
 
     words: str
     holds: bool
     found: float
+    limit: float
     figures: Summary | Difference
 
 
@@ -100,13 +102,15 @@ class _Made(msgspec.Struct):
     preregistration: str | None
 
 
-def judge(found: Preregistration, sha256: str, evidence: Mapping[str, Evidence]) -> tuple[Verdict, ...]:
+def judge(
+    found: Preregistration, sha256: str, evidence: Mapping[str, Evidence | ConfigError]
+) -> tuple[Verdict, ...]:
     """Judges every claim.
 
     Args:
         found: The preregistration.
         sha256: Its hash, which results name that kept to it.
-        evidence: Study -> its results; a study that did not run is left out.
+        evidence: Study -> its results, or why they cannot be read; a study that did not run is left out.
 
     Raises:
         ProgramError: scipy is not installed.
@@ -122,7 +126,9 @@ def judge(found: Preregistration, sha256: str, evidence: Mapping[str, Evidence])
     return tuple(_verdict(claim, judged[i], corrected.get(i)) for i, claim in enumerate(found.claims))
 
 
-def _values(claim: Claim, found: Preregistration, sha256: str, evidence: Mapping[str, Evidence]) -> Values:
+def _values(
+    claim: Claim, found: Preregistration, sha256: str, evidence: Mapping[str, Evidence | ConfigError]
+) -> Values:
     """The confirmatory values of every arm of a claim.
 
     Raises:
@@ -131,6 +137,8 @@ def _values(claim: Claim, found: Preregistration, sha256: str, evidence: Mapping
     known = evidence.get(claim.study)
     if known is None:
         raise ConfigError([Fault(claim.study, "there are no results", "run the study with --prereg")])
+    if isinstance(known, ConfigError):
+        raise ConfigError([_placed(fault, known.source) for fault in known.faults])
     registered = found.digest_of(claim.study)
     if known.digest != registered:
         raise ConfigError([Fault(claim.study, "the results are of another study than the registered one")])
@@ -149,6 +157,11 @@ def _values(claim: Claim, found: Preregistration, sha256: str, evidence: Mapping
     return values
 
 
+def _placed(fault: Fault, source: str) -> Fault:
+    """With the file in its path."""
+    return msgspec.structs.replace(fault, path=f"{source}: {fault.path}" if fault.path else source)
+
+
 def _judge(condition: Condition, values: Values) -> Iterator[Judged]:
     if condition.kind == "difference":
         for other in condition.against:
@@ -159,13 +172,13 @@ def _judge(condition: Condition, values: Values) -> Iterator[Judged]:
     if fraction is None:
         found = summarize(values[condition.arm])
         words = f"lower 95 % bound of the mean of {condition.arm} above {above:g}"
-        yield Judged(words, found.interval.low > above, found.interval.low, found)
+        yield Judged(words, found.interval.low > above, found.interval.low, above, found)
     else:
         found = summarize(values[condition.arm], above)
         counted = found.fraction_above
         assert counted is not None
         words = f"at least {100 * fraction:g} % of the seeds of {condition.arm} above {above:g}"
-        yield Judged(words, counted >= fraction, counted, found)
+        yield Judged(words, counted >= fraction, counted, fraction, found)
 
 
 def _difference(condition: Condition, other: str, found: Difference) -> Judged:
@@ -174,7 +187,7 @@ def _difference(condition: Condition, other: str, found: Difference) -> Judged:
     above, below = found.interval.low > 0, found.interval.high < 0
     right = {"either": above or below, "positive": above, "negative": below}[condition.sign]
     words = f"mean of {condition.arm} minus mean of {other} {side[condition.sign]}"
-    return Judged(words, right and found.p <= LEVEL, found.mean, found)
+    return Judged(words, right and found.p <= LEVEL, found.mean, 0.0, found)
 
 
 def _corrected(
