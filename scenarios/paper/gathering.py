@@ -7,8 +7,8 @@ from scenarios.paper.rollouts import Rollouts, as_table, make_rollouts, read_rol
 from scenarios.study.plan import Study, load_study
 from scenarios.study.pool import run_study
 from scenarios.study.progress import open_bar
-from scenarios.study.results import Results, read_results
-from scenarios.study.tables import find_table, require_config
+from scenarios.study.results import Results
+from scenarios.study.tables import read_table
 
 ROLLOUTS = "fig8.csv"
 
@@ -41,12 +41,8 @@ def read_tables(studies: Iterable[str], folder: Path, seeds: int | None) -> dict
     """
     tables = {}
     for study in map(load_study, studies):
-        if path := find_table(folder, study.name):
-            results = read_results(path)
-            require_config(study, results)
-            chosen = frozenset(seeds_of(study, seeds))
-            if rows := tuple(row for row in results.rows if row.seed in chosen):
-                tables[study.name] = Results(results.source, rows)
+        if table := read_table(study, folder, seeds_of(study, seeds)):
+            tables[study.name] = table
     return tables
 
 

@@ -9,6 +9,7 @@ from scenarios.paper.figures import FIGURES
 from scenarios.paper.table2 import grid
 from scenarios.paper.verdicts import Verdict
 from scenarios.report import table_of
+from scenarios.study.statistics import number
 
 if TYPE_CHECKING:
     from scenarios.paper.reproduce import Reproduction
@@ -66,8 +67,3 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     by = f" {verdict.detail.partition(';')[0]}" if verdict.detail.startswith("by ") else ""
     kind = verdict.verdict + by
     return verdict.what, published, verdict.accepted, ours, interval, str(verdict.n), kind
-
-
-def number(value: float) -> str:
-    """Three decimals; counts without."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"

@@ -1,4 +1,7 @@
-"""``python -m scenarios study FILE|NAME``: runs a study, resumes what is half done, writes one tidy table."""
+"""``python -m scenarios study FILE|NAME``: runs a study, resumes what is half done, writes one tidy table.
+
+Also draws it; and with ``--from-results`` it draws without running.
+"""
 
 import argparse
 import json
@@ -10,11 +13,14 @@ from rich.console import Console
 from edge_fed.config import parse_goals
 from edge_fed.errors import ConfigError, Fault
 from scenarios.report import table_of
+from scenarios.study import arms_picture
+from scenarios.study.claims_command import Judgement, as_json, judged_in, print_claims
 from scenarios.study.plan import Study, load_study, paper_studies
 from scenarios.study.pool import run_study
 from scenarios.study.preregistration import require_preregistered
 from scenarios.study.progress import open_bar
 from scenarios.study.results import Results
+from scenarios.study.tables import committed, read_table
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -27,29 +33,72 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
                          help="processes at a time; default: one per core")  # fmt: skip
-    command.add_argument("--results", type=Path, metavar="DIR", help="default: runs/studies/<name>")
+    command.add_argument("--results", type=Path, metavar="DIR",
+                         help="where it runs, and is gone on with; default: runs/studies/<name>")  # fmt: skip
+    command.add_argument("--from-results", action="store_true",
+                         help="run nothing: read the table of edge_fed, or of --results")  # fmt: skip
     command.add_argument("--prereg", action="store_true",
-                         help="refuse to run what differs from the committed preregistration")  # fmt: skip
+                         help="run only what the preregistration says; judge its claims")  # fmt: skip
+    arms_picture.add_arguments(command)
 
 
 def study(options: argparse.Namespace) -> int:
-    """Runs it; returns the exit code.
+    """Runs it, or reads its table; returns the exit code.
 
     Raises:
-        ConfigError: The study, the seeds or results that lie in the folder are wrong.
+        ConfigError: The study, a flag or results that lie in the folder are wrong.
+        ProgramError: The picture cannot be drawn or written.
     """
     if options.study is None:
         return _list(options)
     planned = load_study(options.study)
     seeds = seeds_of(options.seeds, planned)
+    _check(options, planned)
+    if options.from_results:
+        results = _read(planned, options.results or committed(), seeds if options.seeds else None)
+    else:
+        results = _run(planned, seeds, options)
+    if options.picture:
+        arms_picture.write_picture(results, planned.name, options)
+    registered = None
+    if options.prereg:
+        folder = Path(results.source).parent
+        registered = judged_in([folder, folder.parent])  # other studies lie beside this one's folder
+    _print(planned, results, options, registered)
+    return 0
+
+
+def _check(options: argparse.Namespace, planned: Study) -> None:
+    """Before anything runs for hours.
+
+    Raises:
+        ConfigError: A flag is wrong.
+        ProgramError: The picture could not be drawn.
+    """
     if options.jobs < 1:
         raise ConfigError([Fault("--jobs", f"is {options.jobs}", "at least 1")], "command line")
+    if options.from_results and options.prereg:
+        fault = Fault("--prereg", "is about a run, --from-results runs nothing", "python -m scenarios claims")
+        raise ConfigError([fault], "command line")
+    if options.picture:
+        arms_picture.check(options, planned.outcomes)
+
+
+def _run(planned: Study, seeds: tuple[int, ...], options: argparse.Namespace) -> Results:
     preregistration = require_preregistered(planned, seeds) if options.prereg else None
     folder = options.results or Path("runs") / "studies" / planned.name
     with open_bar(planned.name) as report:
-        results = run_study(planned, folder, options.jobs, report, seeds, preregistration)
-    _print(planned, results, as_json=options.json)
-    return 0
+        return run_study(planned, folder, options.jobs, report, seeds, preregistration)
+
+
+def _read(planned: Study, folder: Path, seeds: tuple[int, ...] | None) -> Results:
+    """Raises: ConfigError: There is no table, or it was made with another configuration."""
+    found = read_table(planned, folder, seeds)
+    if found is None:
+        fault = Fault(planned.name, f"no results{' of these seeds' if seeds else ''} in {folder}",
+                      "run it without --from-results, or name its folder with --results")  # fmt: skip
+        raise ConfigError([fault], "command line")
+    return found
 
 
 def seeds_of(given: str | None, planned: Study) -> tuple[int, ...]:
@@ -86,10 +135,20 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print(planned: Study, results: Results, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"success": True, "study": planned.name, "results": results.source,
-                          "arms": list(results.arms), "rows": len(results.rows)}))  # fmt: skip
+def _print(
+    planned: Study, results: Results, options: argparse.Namespace, registered: Judgement | None
+) -> None:
+    picture = str(options.picture) if options.picture else None
+    if options.json:
+        found = {"success": True, "study": planned.name, "results": results.source,
+                 "arms": list(results.arms), "rows": len(results.rows), "picture": picture}  # fmt: skip
+        print(json.dumps(found | ({"claims": as_json(registered)} if registered else {})))
         return
-    print(f"{planned.name}: {len(results.rows)} measurements of {len(planned.arms)} arms in {results.source}")
+    if registered:
+        print_claims(registered)
+    print(f"{planned.name}: {len(results.rows)} measurements of {len(results.arms)} arms in {results.source}")
+    if absent := [arm.name for arm in planned.arms if arm.name not in results.arms]:
+        print(f"no results yet of {', '.join(absent)}")
+    if picture:
+        print(f"picture: {picture}")
     print(f"compare two arms: python -m scenarios compare {results.source}:{results.arms[0]} ...")

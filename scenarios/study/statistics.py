@@ -142,6 +142,11 @@ def in_words(summary: Summary, digits: int = 2) -> str:
     )
 
 
+def number(value: float) -> str:
+    """Three decimals; counts without."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+
+
 def interval_of_mean(values: Sequence[float]) -> Interval:
     """The interval of the mean over seeds.
 

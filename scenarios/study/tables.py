@@ -1,11 +1,12 @@
 """Where the tables of studies lie, and whether one belongs to a study as it stands now."""
 
+from collections.abc import Collection
 from importlib import resources
 from pathlib import Path
 
 from edge_fed.errors import ConfigError, Fault
 from scenarios.study.plan import Study
-from scenarios.study.results import Results
+from scenarios.study.results import Results, read_results
 
 
 def committed() -> Path:
@@ -17,6 +18,29 @@ def find_table(folder: Path, study: str) -> Path | None:
     """The table of a study: in the folder itself, or in the one where the study was run below it."""
     places = (folder / f"{study}.csv", folder / study / f"{study}.csv")
     return next((place for place in places if place.is_file()), None)
+
+
+def read_table(study: Study, folder: Path, seeds: Collection[int] | None) -> Results | None:
+    """Reads the table of a study, if it is there.
+
+    Args:
+        study: As it stands now.
+        folder: Where `find_table` looks.
+        seeds: Those that count; None: all.
+
+    Returns:
+        None if there is no table, or nothing of these seeds in it.
+
+    Raises:
+        ConfigError: It is no table, or was made with another configuration.
+    """
+    path = find_table(folder, study.name)
+    if path is None:
+        return None
+    results = read_results(path)
+    require_config(study, results)
+    rows = tuple(row for row in results.rows if seeds is None or row.seed in seeds)
+    return Results(results.source, rows) if rows else None
 
 
 def require_config(study: Study, results: Results) -> None:
