@@ -1,4 +1,4 @@
-"""The paper's figures, the two that it lacks, and what each needs. One entry here is one figure."""
+"""The paper's figures, those that it lacks, and what each needs. One entry here is one figure."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scenarios.paper.figures.alpha_sweep import draw_alpha_sweep
+from scenarios.paper.figures.claims import draw_curvature_claims, draw_grid_claims
 from scenarios.paper.figures.control import draw_control
 from scenarios.paper.figures.curvature_batch import draw_beyond, draw_curvature_batch
 from scenarios.paper.figures.few_shot import draw_returns, draw_success
@@ -56,6 +57,12 @@ FIGURES: dict[str, Drawing] = {
     "fig7": Drawing("success of agents that never trained", draw_success, ("few-shot",)),
     "fig8": Drawing("rollouts on an unseen goal, before and after one step", draw_rollouts, rollouts=True),
     "control": Drawing("every initialization on the held-out goals", draw_control, ("control",)),
+    "claims": Drawing(
+        "every arm of the claims about curvature", draw_curvature_claims, ("curvature-claims",)
+    ),
+    "grid-claims": Drawing(
+        "exact beside first-order on the grid, every arm", draw_grid_claims, ("grid-claims",)
+    ),
 }
 """In the order of the paper."""
 

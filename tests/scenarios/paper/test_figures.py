@@ -15,7 +15,9 @@ from scenarios.paper.published import CURVATURE_BATCHES, VARIANTS
 from scenarios.paper.rollouts import EPISODES, POLICIES, Rollouts
 from tests.scenarios.paper.synthetic import (
     all_tables,
+    around,
     beyond,
+    claims,
     control,
     curvature_batch,
     few_shot,
@@ -148,6 +150,18 @@ def test_the_control_draws_any_arm_of_the_table() -> None:
     assert "first-order" in labels and "something-new" in labels
     untuned = type(table)("t", tuple(row for row in table.rows if row.policy == "learned"))
     drawn("control", control=untuned)
+
+
+def test_claims_are_drawn_arm_by_arm_in_the_order_of_the_table() -> None:
+    """F after training, every seed of every arm."""
+    for name, study in (("claims", "curvature-claims"), ("grid-claims", "grid-claims")):
+        means = {"zeta": 2.0, "alpha_1": 1.0}
+        figure = FIGURES[name].draw(Material({study: claims(study, means)}))
+        (axes,) = figure.axes
+        assert [text.get_text() for text in axes.get_yticklabels()] == ["zeta", "alpha-1"]
+        dots = [found for found in axes.get_lines() if found.get_alpha() == 0.45]
+        assert [list(found.get_xdata()) for found in dots] == [around(mean, 0.3) for mean in means.values()]
+        assert "meta objective, round 150" in figure.get_suptitle()
 
 
 def test_goals_are_those_of_the_families() -> None:
