@@ -1,4 +1,4 @@
-"""The study of the preregistered claims, which the command ``claims`` judges, and its neighbour on the grid."""
+"""The study of the preregistered claims, which the command ``claims`` judges, and the one on the grid."""
 
 from typing import TYPE_CHECKING
 
