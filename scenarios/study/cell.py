@@ -43,11 +43,13 @@ class Cell(msgspec.Struct, frozen=True):
         config: Of its arm.
         params_sha256: Of the parameters after the last round: the same as of a networked run.
         rows: Its part of the table.
+        preregistration: SHA-256 of the file that the run kept to; None: of none.
     """
 
     config: str
     params_sha256: str
     rows: tuple[Measurement, ...]
+    preregistration: str | None = None
 
 
 def run_cell(study: Study, arm: Arm, seed: int) -> Cell:

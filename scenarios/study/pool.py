@@ -46,25 +46,24 @@ def run_study(
         jobs: Processes at a time.
         report: Told after each cell.
         seeds: Instead of the study's.
-        preregistration: SHA-256 of the file that this run keeps to; goes into ``<study>.json``.
+        preregistration: SHA-256 of the file that this run keeps to; goes into every cell.
 
     Raises:
-        ConfigError: A cell of another configuration lies in the folder.
+        ConfigError: A cell of another configuration lies in the folder, or one that kept to no such file.
         EdgeFedError: A cell failed; what was done is kept.
     """
     wanted = [(arm, seed) for arm in study.arms for seed in (study.seeds if seeds is None else seeds)]
-    kept = [(arm, seed, _kept(study, folder, arm, seed)) for arm, seed in wanted]
+    kept = [(arm, seed, _kept(study, folder, arm, seed, preregistration)) for arm, seed in wanted]
     done = {(arm.name, seed): cell for arm, seed, cell in kept if cell}
     total = sum(_cost(arm) for arm, _ in wanted)
     spent = sum(_cost(arm) for arm, _, cell in kept if cell)
     report(spent / total, f"{len(done)} of {len(wanted)} cells were there")
     for arm, seed, cell in _run(study, [(arm, seed) for arm, seed, cell in kept if not cell], jobs):
-        _keep(_path(folder, arm, seed), cell)
-        done[arm.name, seed] = cell
+        done[arm.name, seed] = msgspec.structs.replace(cell, preregistration=preregistration)
+        _keep(_path(folder, arm, seed), done[arm.name, seed])
         spent += _cost(arm)
         report(spent / total, f"{arm.name}, seed {seed}")
-    whole = {(arm.name, seed): done[arm.name, seed] for arm, seed in wanted}
-    return _write(study, folder, whole, preregistration)
+    return _write(study, folder, {(arm.name, seed): done[arm.name, seed] for arm, seed in wanted})
 
 
 def _cost(arm: Arm) -> float:
@@ -135,11 +134,11 @@ def _path(folder: Path, arm: Arm, seed: int) -> Path:
     return folder / "cells" / arm.name.replace("/", "--") / f"{seed}.json"
 
 
-def _kept(study: Study, folder: Path, arm: Arm, seed: int) -> Cell | None:
+def _kept(study: Study, folder: Path, arm: Arm, seed: int, preregistration: str | None) -> Cell | None:
     """A finished cell, if it is there.
 
     Raises:
-        ConfigError: It is of another configuration, or no cell.
+        ConfigError: It is of another configuration, or no cell, or kept to another preregistration than wanted.
     """
     path = _path(folder, arm, seed)
     if not path.is_file():
@@ -152,6 +151,9 @@ def _kept(study: Study, folder: Path, arm: Arm, seed: int) -> Cell | None:
     if cell.config != arm.config:
         message = f"is of configuration {cell.config}, arm {arm.name} has {arm.config}"
         raise ConfigError([Fault(str(path), message, hint)], study.name)
+    if preregistration is not None and cell.preregistration != preregistration:
+        message = "was run without this preregistration, and nothing makes it confirmatory afterwards"
+        raise ConfigError([Fault(str(path), message, hint)], study.name)
     return cell
 
 
@@ -160,19 +162,18 @@ def _keep(path: Path, cell: Cell) -> None:
     write_atomic(path, msgspec.json.encode(cell), sync=False)
 
 
-def _write(
-    study: Study, folder: Path, cells: dict[tuple[str, int], Cell], preregistration: str | None
-) -> Results:
+def _write(study: Study, folder: Path, cells: dict[tuple[str, int], Cell]) -> Results:
     """The table, and beside it what it was made with."""
     rows = tuple(row for cell in cells.values() for row in cell.rows)
     hashes: dict[str, dict[str, str]] = {}
     for (arm, seed), cell in cells.items():
         hashes.setdefault(arm, {})[str(seed)] = cell.params_sha256
+    stamps = {cell.preregistration for cell in cells.values()}
     made = {
         "schema": SCHEMA,
         "study": study.name,
         "digest": study.digest,
-        "preregistration": preregistration,
+        "preregistration": stamps.pop() if len(stamps) == 1 else None,
         "versions": versions(),
         "fingerprint": fingerprint(),
         "params_sha256": hashes,

@@ -63,3 +63,20 @@ def test_a_result_of_another_configuration_is_refused(study, tmp_path):
     (folder / "cells" / "first_order" / "0.json").write_text("{")
     with pytest.raises(ConfigError, match=r"0\.json: is no finished cell"):
         run_study(study, folder, 2, lambda *_: None, seeds=(0,))
+
+
+def test_a_cell_says_what_it_kept_to(study, tmp_path):
+    """The table is stamped if all cells are; none becomes confirmatory afterwards, or loses its stamp."""
+    folder, silent = tmp_path / "out", lambda *_: None
+
+    def stamp():
+        return json.loads((folder / "small.json").read_text())["preregistration"]
+
+    run_study(study, folder, 2, silent, seeds=(0,), preregistration="abc")
+    assert stamp() == "abc"
+    run_study(study, folder, 2, silent, seeds=(0,))
+    assert stamp() == "abc"
+    run_study(study, folder, 2, silent, seeds=(0, 1))
+    assert stamp() is None
+    with pytest.raises(ConfigError, match="1.json.*without this preregistration"):
+        run_study(study, folder, 2, silent, seeds=(0, 1), preregistration="abc")
