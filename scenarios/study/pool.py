@@ -138,7 +138,7 @@ def _kept(study: Study, folder: Path, arm: Arm, seed: int, preregistration: str 
     """A finished cell, if it is there.
 
     Raises:
-        ConfigError: It is of another configuration, or no cell, or kept to another preregistration than wanted.
+        ConfigError: It is of another configuration, or no cell, or kept to no such preregistration.
     """
     path = _path(folder, arm, seed)
     if not path.is_file():

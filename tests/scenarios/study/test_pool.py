@@ -78,5 +78,5 @@ def test_a_cell_says_what_it_kept_to(study, tmp_path):
     assert stamp() == "abc"
     run_study(study, folder, 2, silent, seeds=(0, 1))
     assert stamp() is None
-    with pytest.raises(ConfigError, match="1.json.*without this preregistration"):
+    with pytest.raises(ConfigError, match=r"1\.json.*without this preregistration"):
         run_study(study, folder, 2, silent, seeds=(0, 1), preregistration="abc")
