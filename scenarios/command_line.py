@@ -44,16 +44,24 @@ def main(arguments: Sequence[str], program: str = "python -m scenarios") -> int:
         return int(importlib.import_module("scenarios.bench.__main__").main(list(arguments[1:])))
     options = parser(program).parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.command
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _signalled)
     if command is _run:
         return _run(options)
     try:
         return command(options)
     except (ConfigError, ProgramError, EdgeFedError) as error:
-        failure = failure_of(error)
-        if options.json:
-            print(json.dumps({"success": False, "error": _error(failure)}))
-        _complain(failure)
-        return failure.code
+        failure = failure_of(error, scenario=hasattr(options, "scenario"))
+    except Signalled as error:
+        failure = error.failure
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        failure = _unwritable("", error, "make room, or choose another folder")
+    if options.json:
+        print(json.dumps({"success": False, "error": _error(failure)}))
+    _complain(failure)
+    return failure.code
 
 
 def parser(program: str) -> argparse.ArgumentParser:
@@ -207,8 +215,6 @@ def _guarded(options: argparse.Namespace) -> Outcome:
 
     runtime: Runtime = options.runtime or "processes"
     scenario: Scenario | None = None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _signalled)
     try:
         scenario = _load(options)
         return launch(scenario, runtime, options)
@@ -221,12 +227,15 @@ def _guarded(options: argparse.Namespace) -> Outcome:
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             return _bug(error, scenario, runtime)
-        where = f" {error.filename}" if error.filename else ""
-        message = f"the run folder{where} cannot be written: {error.strerror}"
-        failure = Failure(int(ExitCode.FAILED), "failed", message, "make room, or choose another --run-dir")
+        failure = _unwritable("the run folder ", error, "make room, or choose another --run-dir")
         return Outcome(scenario=scenario, runtime=runtime, failure=failure)
     except Exception as error:
         return _bug(error, scenario, runtime)
+
+
+def _unwritable(what: str, error: OSError, hint: str) -> Failure:
+    where = error.filename or "the result"
+    return Failure(int(ExitCode.FAILED), "failed", f"{what}{where} cannot be written: {error.strerror}", hint)
 
 
 def _bug(error: Exception, scenario: Scenario | None, runtime: str) -> Outcome:
@@ -236,18 +245,23 @@ def _bug(error: Exception, scenario: Scenario | None, runtime: str) -> Outcome:
     return Outcome(scenario=scenario, runtime=runtime, failure=failure)
 
 
-def failure_of(error: Exception) -> Failure:
-    """A mistake that a person can mend, as the result says it."""
+def failure_of(error: Exception, *, scenario: bool = True) -> Failure:
+    """A mistake that a person can mend, as the result says it.
+
+    Args:
+        error: What was raised.
+        scenario: Whether the command reads a scenario, which ``check`` would check.
+    """
     if isinstance(error, ProgramError):
         return Failure(int(error.code), error.code.name.lower(), error.message, error.hint)
     if isinstance(error, ConfigError):
         if error.source == "file":
-            return Failure(int(ExitCode.USAGE), "usage", str(error.faults[0]), "see python -m scenarios list")
+            hint = "see python -m scenarios list" if scenario else ""
+            return Failure(int(ExitCode.USAGE), "usage", str(error.faults[0]), hint)
         many = f"{len(error.faults)} faults" if len(error.faults) > 1 else "1 fault"
         lines = "".join(f"\n  {fault}" for fault in error.faults)
-        return Failure(
-            int(ExitCode.USAGE), "usage", f"{error.source} has {many}:{lines}", "correct it and run check"
-        )
+        hint = "correct it and run check" if scenario else ""
+        return Failure(int(ExitCode.USAGE), "usage", f"{error.source} has {many}:{lines}", hint)
     return Failure(int(ExitCode.FAILED), "failed", str(error))
 
 

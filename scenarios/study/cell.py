@@ -13,24 +13,17 @@ from edge_fed.errors import EdgeFedError
 from edge_fed.evaluation import Onboarded, onboard
 from edge_fed.federated.task import make_task
 from edge_fed.params import F8
+from edge_fed.program.fingerprint import fingerprint
 from edge_fed.summaries import onboarding_summary
 from scenarios.outcome import Outcome
 from scenarios.plain import PlainRun
 from scenarios.study import placebos
+from scenarios.study.outcomes import HELD_OUT, SHARED
 from scenarios.study.plan import Arm, Study, Tuning
 from scenarios.study.results import Measurement
 from scenarios.timeline import Scenario
 from scenarios.watching import Line, Silent
 
-SHARED = (
-    "meta_objective",
-    "expected_return",
-    "success",
-    "success_adapted",
-    "worst_meta_objective",
-    "fraction_hurt",
-)
-HELD_OUT = ("return", "success", "worst_return", "fraction_hurt")
 BYTES_PER_PARAMETER = 8
 
 Numbers = Mapping[str, float | None]
@@ -43,12 +36,16 @@ class Cell(msgspec.Struct, frozen=True):
         config: Of its arm.
         params_sha256: Of the parameters after the last round: the same as of a networked run.
         rows: Its part of the table.
+        outcomes: That were kept; empty: all.
+        fingerprint: Of the arithmetic that it was computed with.
         preregistration: SHA-256 of the file that the run kept to; None: of none.
     """
 
     config: str
     params_sha256: str
     rows: tuple[Measurement, ...]
+    outcomes: tuple[str, ...]
+    fingerprint: str
     preregistration: str | None = None
 
 
@@ -66,13 +63,13 @@ def run_cell(study: Study, arm: Arm, seed: int) -> Cell:
     watch.run = run
     outcome = run.play()
     if outcome.failure:
-        raise EdgeFedError(f"arm {arm.name}, seed {seed}: {outcome.failure.message}")
+        raise EdgeFedError(outcome.failure.message)
     table = _Table(arm, seed, study.outcomes, scenario.algorithm.rounds)
     _training(table, outcome, watch.found)
     spent = _held_out(table, scenario, run.params, study.tuning)
     _budgets(table, outcome, run, spent)
     table.add("run", {"wall_s": time.monotonic() - began, "cpu_s": time.process_time() - cpu})
-    return Cell(arm.config, str(outcome.params_sha256), tuple(table.rows))
+    return Cell(arm.config, str(outcome.params_sha256), tuple(table.rows), study.outcomes, fingerprint())
 
 
 def without_onboarding(scenario: Scenario) -> Scenario:

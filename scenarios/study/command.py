@@ -10,7 +10,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from edge_fed.config import parse_goals
 from edge_fed.errors import ConfigError, Fault
 from scenarios.report import table_of
 from scenarios.study import arms_picture
@@ -20,6 +19,7 @@ from scenarios.study.pool import run_study
 from scenarios.study.preregistration import require_preregistered
 from scenarios.study.progress import open_bar
 from scenarios.study.results import Results
+from scenarios.study.seeds import first_seeds, parse_seeds
 from scenarios.study.tables import committed, read_table
 
 
@@ -50,6 +50,9 @@ def study(options: argparse.Namespace) -> int:
         ProgramError: The picture cannot be drawn or written.
     """
     if options.study is None:
+        if options.prereg or options.from_results or options.picture:
+            fault = Fault("FILE|NAME", "is missing", "python -m scenarios study lists those of the paper")
+            raise ConfigError([fault], "command line")
         return _list(options)
     planned = load_study(options.study)
     seeds = seeds_of(options.seeds, planned)
@@ -63,7 +66,7 @@ def study(options: argparse.Namespace) -> int:
     registered = None
     if options.prereg:
         folder = Path(results.source).parent
-        registered = judged_in([folder, folder.parent])  # other studies lie beside this one's folder
+        registered = judged_in([folder, folder.parent], planned)  # other studies lie beside this one's folder
     _print(planned, results, options, registered)
     return 0
 
@@ -110,18 +113,8 @@ def seeds_of(given: str | None, planned: Study) -> tuple[int, ...]:
     if given is None:
         return planned.seeds
     if given.isdecimal():
-        found = tuple(range(int(given)))
-    else:
-        try:
-            found = parse_goals(given)
-        except ValueError:
-            found = ()
-    if not found:
-        fault = Fault(
-            "--seeds", f"is {given!r}", "write a number of seeds, 1 or more, or ranges like 1000-1039"
-        )
-        raise ConfigError([fault], "command line")
-    return found
+        return first_seeds(given, "--seeds", "command line")
+    return parse_seeds(given, "--seeds", "command line")
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -129,7 +122,8 @@ def _list(options: argparse.Namespace) -> int:
     rows = [(s.name, s.description, f"{len(s.arms)} arms, {len(s.seeds)} seeds") for s in studies]
     heads = ("name", "description", "size")
     if options.json:
-        print(json.dumps([dict(zip(heads, row, strict=True)) for row in rows]))
+        listed = [dict(zip(heads, row, strict=True)) for row in rows]
+        print(json.dumps({"success": True, "studies": listed}))
     else:
         Console().print(table_of("Studies", heads, rows))
     return 0

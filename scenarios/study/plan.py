@@ -19,6 +19,7 @@ step_sizes = [0.1, 0.3, 1, 3]
 
 import hashlib
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
@@ -27,23 +28,28 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from edge_fed.config import Goals, Settings, parse_goals
-from edge_fed.errors import ConfigError, Fault
+from edge_fed.config import Goals, Settings
+from edge_fed.errors import ConfigError, Fault, nearest
 from edge_fed.program.config_file import parse, read
 from edge_fed.program.conversion import convert
-from scenarios.script import load_scenario, runtime_faults
+from scenarios.script import library, load_scenario, runtime_faults
 from scenarios.study import placebos
+from scenarios.study.outcomes import KNOWN
+from scenarios.study.seeds import parse_seeds
+from scenarios.study.tuning import tuning_faults
 from scenarios.timeline import Scenario
 
 Value = bool | int | float | str
+MOST_ARMS = 1000
+LONGEST = 200  # of an arm's name, which names a folder, too
 
 
 class ArmTable(Settings, frozen=True, kw_only=True):
     """One ``[[arms]]`` table."""
 
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+-]+$")]
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*\Z", max_length=100)]
     set: tuple[str, ...] = ()
-    grid: dict[str, Annotated[tuple[Value, ...], Meta(min_length=1)]] = msgspec.field(default_factory=dict)
+    grid: dict[str, tuple[Value, ...]] = msgspec.field(default_factory=dict)
 
 
 class Tuning(Settings, frozen=True, kw_only=True):
@@ -56,14 +62,14 @@ class Tuning(Settings, frozen=True, kw_only=True):
 class StudyFile(Settings, frozen=True, kw_only=True):
     """The keys of a study."""
 
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]+$")] = "study"
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", max_length=100)] = ""
     description: str = ""
     scenario: str = "few-shot"
     seeds: Goals = "0-9"
     set: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
     diagnose: bool = False
-    arms: Annotated[tuple[ArmTable, ...], Meta(min_length=1)]
+    arms: tuple[ArmTable, ...]
     tuning: Tuning | None = None
 
 
@@ -120,40 +126,54 @@ def paper_studies() -> dict[str, Path]:
 
 
 def load_study(name: str) -> Study:
-    """Loads a study by the name of its file, or of one that comes with edge_fed.
+    """Loads a study that comes with edge_fed by its name, or any other by its file.
+
+    A packaged name always means the packaged study, whatever lies in the current folder; so do the names of
+    the scenarios that a study builds on, unless a file lies beside the study.
 
     Raises:
         ConfigError: Lists every fault, of the study's own keys first, then of each arm's scenario.
     """
     placebos.register()
     known = paper_studies()
-    path = known[name] if name in known and not Path(name).is_file() else Path(name)
+    path = known.get(name, Path(name))
     faults: list[Fault] = []
     found = convert(parse(read(path, known), str(path)), StudyFile, faults)
     if found is None or faults:
         raise ConfigError(faults, str(path))
-    seeds = _seeds(found, str(path))
+    if faults := list(_faults(found)):
+        raise ConfigError(faults, str(path))
+    seeds = parse_seeds(found.seeds, "seeds", str(path))
     arms = tuple(_arms(found, path))
     names = [arm.name for arm in arms]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ConfigError([Fault("arms", f"two arms are named {twice!r}")], str(path))
-    return Study(found.name, found.description, arms, seeds, found.outcomes, found.diagnose, found.tuning)
+    name = found.name or path.stem
+    return Study(name, found.description, arms, seeds, found.outcomes, found.diagnose, found.tuning)
 
 
-def _seeds(found: StudyFile, source: str) -> tuple[int, ...]:
-    try:
-        seeds = parse_goals(found.seeds)
-    except ValueError as error:
-        raise ConfigError([Fault("seeds", str(error).replace("goal", "seed"))], source) from None
-    if not seeds:
-        raise ConfigError([Fault("seeds", "is empty", 'write e.g. seeds = "0-9"')], source)
-    return seeds
+def _faults(found: StudyFile) -> Iterator[Fault]:
+    """What is wrong beside single values."""
+    if not found.arms:
+        yield Fault("arms", "is empty", "add an [[arms]] table with a name")
+    for outcome in found.outcomes:
+        if outcome not in KNOWN:
+            yield Fault("outcomes", f"nothing measures {outcome!r}", nearest(outcome, KNOWN))
+    if sum(math.prod(map(len, table.grid.values())) for table in found.arms) > MOST_ARMS:
+        yield Fault("arms", f"the grids make more than {MOST_ARMS:,} arms", "leave values out")
+    for index, table in enumerate(found.arms):
+        for key, values in table.grid.items():
+            if not values:
+                yield Fault(f"arms.{index}.grid.{key}", "is empty", "give it values, or leave it out")
+        keys = [key.partition("=")[0].strip() for key in (*found.set, *table.set)]
+        if "seed" in (*keys, *table.grid):
+            yield Fault(f"arms.{index}", "sets the seed", "name seeds with the study's key seeds")
 
 
 def _arms(found: StudyFile, path: Path) -> Iterator[Arm]:
     beside = path.parent / found.scenario
-    scenario = str(beside) if beside.is_file() else found.scenario
+    scenario = str(beside if beside.is_file() else library().get(found.scenario, Path(found.scenario)))
     for table in found.arms:
         keys = list(table.grid)
         for values in itertools.product(*table.grid.values()):
@@ -172,6 +192,10 @@ def _arm(name: str, scenario: str, sets: Sequence[str], found: StudyFile, path: 
         raise ConfigError(error.faults, f"{path}: arm {name}") from None
     if faults := runtime_faults(loaded, "plain"):
         raise ConfigError(faults, f"{path}: arm {name}")
+    if found.tuning and (faults := list(tuning_faults(loaded, found.tuning.goals))):
+        raise ConfigError(faults, f"{path}: arm {name}")
+    if len(name) > LONGEST:
+        raise ConfigError([Fault("arms", f"the name {name[:40]}... has {len(name)} characters")], str(path))
     return Arm(name, loaded, config_hash(loaded, found.tuning, diagnose=found.diagnose))
 
 
@@ -179,7 +203,8 @@ def _text(value: Value) -> str:
     """As ``--set`` reads it, and as names show it."""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) and float(short) != value else short
 
 
 def config_hash(scenario: Scenario, tuning: Tuning | None, *, diagnose: bool) -> str:
@@ -194,6 +219,8 @@ def config_hash(scenario: Scenario, tuning: Tuning | None, *, diagnose: bool) ->
     for name in ("name", "description", "seed", "expect", "federation"):
         content.pop(name, None)
     content["evaluate_every"] = scenario.federation.evaluate_every
+    if scenario.federation.min_updates is not None:
+        content["min_updates"] = scenario.federation.min_updates
     content["study"] = {"tuning": msgspec.to_builtins(tuning), "diagnose": diagnose}
     text = msgspec.json.encode(content, order="sorted")
     return hashlib.sha256(text).hexdigest()[:12]

@@ -1,8 +1,4 @@
-"""Runs the cells of a study in parallel processes; what is done is kept at once, and never done again.
-
-A study's folder: ``cells/<arm>/<seed>.json``, one file per finished cell, and from them ``<study>.csv``, the
-table, and ``<study>.json``, what it was made with.
-"""
+"""Runs the cells of a study in parallel processes; what is done is kept at once, and never done again."""
 
 import contextlib
 import multiprocessing
@@ -16,15 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from edge_fed.errors import ConfigError, EdgeFedError, Fault
-from edge_fed.program.files import write_atomic
-from edge_fed.program.fingerprint import fingerprint
-from edge_fed.program.run_folder import versions
+from edge_fed.errors import EdgeFedError
 from scenarios.study.cell import Cell, run_cell
 from scenarios.study.plan import Arm, Study
-from scenarios.study.results import Results, as_csv
+from scenarios.study.results import Results
+from scenarios.study.store import Store
 
-SCHEMA = 1
+PATIENCE_S = 5.0  # without a finished cell; then a line says what runs
 
 Report = Callable[[float, str], None]
 """(fraction of the work that is done, what was done last)."""
@@ -52,18 +46,20 @@ def run_study(
         ConfigError: A cell of another configuration lies in the folder, or one that kept to no such file.
         EdgeFedError: A cell failed; what was done is kept.
     """
+    store = Store(study, folder)
     wanted = [(arm, seed) for arm in study.arms for seed in (study.seeds if seeds is None else seeds)]
-    kept = [(arm, seed, _kept(study, folder, arm, seed, preregistration)) for arm, seed in wanted]
+    kept = [(arm, seed, store.load(arm, seed, preregistration)) for arm, seed in wanted]
     done = {(arm.name, seed): cell for arm, seed, cell in kept if cell}
     total = sum(_cost(arm) for arm, _ in wanted)
     spent = sum(_cost(arm) for arm, _, cell in kept if cell)
     report(spent / total, f"{len(done)} of {len(wanted)} cells were there")
-    for arm, seed, cell in _run(study, [(arm, seed) for arm, seed, cell in kept if not cell], jobs):
+    wait_ = lambda running: report(spent / total, f"{running} cells are running")  # noqa: E731
+    for arm, seed, cell in _run(study, [(arm, seed) for arm, seed, cell in kept if not cell], jobs, wait_):
         done[arm.name, seed] = msgspec.structs.replace(cell, preregistration=preregistration)
-        _keep(_path(folder, arm, seed), done[arm.name, seed])
+        store.save(arm, seed, done[arm.name, seed])
         spent += _cost(arm)
         report(spent / total, f"{arm.name}, seed {seed}")
-    return _write(study, folder, {(arm.name, seed): done[arm.name, seed] for arm, seed in wanted})
+    return store.write_table({(arm.name, seed): done[arm.name, seed] for arm, seed in wanted})
 
 
 def _cost(arm: Arm) -> float:
@@ -75,7 +71,9 @@ def _cost(arm: Arm) -> float:
     return (100 + algorithm.rounds * algorithm.local_steps) * batches * (environment.horizon + 1)
 
 
-def _run(study: Study, cells: Sequence[tuple[Arm, int]], jobs: int) -> Iterator[tuple[Arm, int, Cell]]:
+def _run(
+    study: Study, cells: Sequence[tuple[Arm, int]], jobs: int, waiting: Callable[[int], None]
+) -> Iterator[tuple[Arm, int, Cell]]:
     """Every cell as it ends. Long ones start first, so that no process is left with one at the end."""
     queue = sorted(cells, key=lambda key: -_cost(key[0]))
     if not queue:
@@ -87,22 +85,38 @@ def _run(study: Study, cells: Sequence[tuple[Arm, int]], jobs: int) -> Iterator[
         while queue or running:
             while queue and len(running) < jobs:
                 arm, seed = queue.pop(0)
-                running[pool.submit(run_cell, study, arm, seed)] = arm, seed
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                running[_submit(pool, study, arm, seed)] = arm, seed
+            ended = wait(running, timeout=PATIENCE_S, return_when=FIRST_COMPLETED).done
+            if not ended:
+                waiting(len(running))
+            for future in ended:
                 arm, seed = running.pop(future)
                 yield arm, seed, _result(future, arm, seed)
     finally:
         _stop(pool)
 
 
+def _submit(pool: ProcessPoolExecutor, study: Study, arm: Arm, seed: int) -> "Future[Cell]":
+    try:
+        return pool.submit(run_cell, study, arm, seed)
+    except BrokenProcessPool as error:
+        raise _failed(arm, seed, error) from None
+
+
 def _result(future: "Future[Cell]", arm: Arm, seed: int) -> Cell:
     try:
         return future.result()
-    except BrokenProcessPool:
-        message = (
-            f"arm {arm.name}, seed {seed}: its process died (out of memory, or killed); run again to go on"
-        )
-        raise EdgeFedError(message) from None
+    except EdgeFedError as error:
+        raise EdgeFedError(f"arm {arm.name}, seed {seed}: {error}") from None
+    except Exception as error:
+        raise _failed(arm, seed, error) from error
+
+
+def _failed(arm: Arm, seed: int, error: Exception) -> EdgeFedError:
+    why = f"{type(error).__name__}: {error}"
+    if isinstance(error, BrokenProcessPool | MemoryError):
+        why = "its process died (out of memory, or killed); run again to go on"
+    return EdgeFedError(f"arm {arm.name}, seed {seed}: {why}")
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:
@@ -128,60 +142,3 @@ def _worker() -> None:
 def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
     parent.join()
     os._exit(1)
-
-
-def _path(folder: Path, arm: Arm, seed: int) -> Path:
-    return folder / "cells" / arm.name.replace("/", "--") / f"{seed}.json"
-
-
-def _kept(study: Study, folder: Path, arm: Arm, seed: int, preregistration: str | None) -> Cell | None:
-    """A finished cell, if it is there.
-
-    Raises:
-        ConfigError: It is of another configuration, or no cell, or kept to no such preregistration.
-    """
-    path = _path(folder, arm, seed)
-    if not path.is_file():
-        return None
-    hint = f"choose another folder, or delete {path.parent.parent}"
-    try:
-        cell = msgspec.json.decode(path.read_bytes(), type=Cell)
-    except (msgspec.DecodeError, OSError) as error:
-        raise ConfigError([Fault(str(path), f"is no finished cell: {error}", hint)], study.name) from None
-    if cell.config != arm.config:
-        message = f"is of configuration {cell.config}, arm {arm.name} has {arm.config}"
-        raise ConfigError([Fault(str(path), message, hint)], study.name)
-    if preregistration is not None and cell.preregistration != preregistration:
-        message = "was run without this preregistration, and nothing makes it confirmatory afterwards"
-        raise ConfigError([Fault(str(path), message, hint)], study.name)
-    return cell
-
-
-def _keep(path: Path, cell: Cell) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, msgspec.json.encode(cell), sync=False)
-
-
-def _write(study: Study, folder: Path, cells: dict[tuple[str, int], Cell]) -> Results:
-    """The table, and beside it what it was made with."""
-    rows = tuple(row for cell in cells.values() for row in cell.rows)
-    hashes: dict[str, dict[str, str]] = {}
-    for (arm, seed), cell in cells.items():
-        hashes.setdefault(arm, {})[str(seed)] = cell.params_sha256
-    stamps = {cell.preregistration for cell in cells.values()}
-    made = {
-        "schema": SCHEMA,
-        "study": study.name,
-        "digest": study.digest,
-        "preregistration": stamps.pop() if len(stamps) == 1 else None,
-        "versions": versions(),
-        "fingerprint": fingerprint(),
-        "params_sha256": hashes,
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    table = folder / f"{study.name}.csv"
-    write_atomic(table, as_csv(rows).encode(), sync=False)
-    write_atomic(
-        folder / f"{study.name}.json", msgspec.json.format(msgspec.json.encode(made), indent=1), sync=False
-    )
-    return Results(str(table), rows)

@@ -56,14 +56,15 @@ def rows(study: Study, arm: int, seed: int) -> tuple[Measurement, ...]:
     return (Measurement(of.name, seed, of.config, 3, "shared", 0, "meta_objective", value),)
 
 
-def do(file: Path, folder: Path) -> None:
+def do(file: Path, folder: Path, preregistration: str | None = None) -> None:
     """Leaves every cell as a run does."""
     study = load_study(str(file))
     for index, arm in enumerate(study.arms):
         for seed in study.seeds:
             path = folder / "cells" / arm.name.replace("/", "--") / f"{seed}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(msgspec.json.encode(Cell(arm.config, "0" * 64, rows(study, index, seed))))
+            cell = Cell(arm.config, "0" * 64, rows(study, index, seed), study.outcomes, "", preregistration)
+            path.write_bytes(msgspec.json.encode(cell))
 
 
 def keep(file: Path, folder: Path) -> Path:
@@ -162,7 +163,7 @@ def test_a_registered_run_ends_with_its_claims(
     commit(path)
     monkeypatch.setattr(command, "require_preregistered", functools.partial(require_preregistered, path=path))
     monkeypatch.setattr(claims_command, "REGISTERED", path)
-    do(file, tmp_path / "out")
+    do(file, tmp_path / "out", claims_command.preregistration_sha256(path))
     run = (str(file), "--prereg", "--results", str(tmp_path / "out"))
     (claim,) = said(capsys, 0, *run)["claims"]["claims"]
     assert (claim["name"], claim["verdict"]) == ("better", "holds")

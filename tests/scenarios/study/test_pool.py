@@ -1,10 +1,12 @@
 """Running studies."""
 
+import hashlib
 import json
 
+import msgspec
 import pytest
 
-from edge_fed.errors import ConfigError
+from edge_fed.errors import ConfigError, EdgeFedError
 from scenarios.study.cell import run_cell
 from scenarios.study.plan import load_study
 from scenarios.study.pool import run_study
@@ -33,6 +35,7 @@ def test_parallel_processes_give_what_one_loop_gives(study, tmp_path):
     assert read_results(tmp_path / "out" / "small.csv").rows == results.rows
     made = json.loads((tmp_path / "out" / "small.json").read_text())
     assert made["digest"] == study.digest
+    assert made["csv_sha256"] == hashlib.sha256((tmp_path / "out" / "small.csv").read_bytes()).hexdigest()
     assert made["params_sha256"]["first_order"]["1"] == run_cell(study, study.arms[0], 1).params_sha256
 
 
@@ -60,9 +63,44 @@ def test_a_result_of_another_configuration_is_refused(study, tmp_path):
     other = load_study(str(path))
     with pytest.raises(ConfigError, match=f"{study.arms[0].config}.*{other.arms[0].config}.*delete"):
         run_study(other, folder, 2, lambda *_: None, seeds=(0,))
-    (folder / "cells" / "first_order" / "0.json").write_text("{")
+
+
+def test_a_cell_that_is_not_the_wanted_one_is_refused(study, tmp_path):
+    """No cell at all, one of other outcomes, or the copy of another seed's."""
+    folder, silent = tmp_path / "out", lambda *_: None
+    run_study(study, folder, 2, silent)
+    cells = folder / "cells" / "first_order"
+    whole = (cells / "0.json").read_bytes()
+    (cells / "0.json").write_text("{")
     with pytest.raises(ConfigError, match=r"0\.json: is no finished cell"):
-        run_study(study, folder, 2, lambda *_: None, seeds=(0,))
+        run_study(study, folder, 2, silent)
+    (cells / "0.json").write_bytes((cells / "1.json").read_bytes())
+    with pytest.raises(ConfigError, match=r"0\.json: holds the rows of another cell"):
+        run_study(study, folder, 2, silent)
+    (cells / "0.json").write_bytes(whole)
+    fewer = msgspec.structs.replace(study, outcomes=("success",))
+    with pytest.raises(ConfigError, match=r"0\.json: keeps other outcomes"):
+        run_study(fewer, folder, 2, silent)
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_anything_runs(study, tmp_path):
+    """A file in its place, or a folder in the place of the table."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "out" / "small.csv").mkdir(parents=True)
+    for folder in (tmp_path / "file", tmp_path / "out"):
+        with pytest.raises(ConfigError, match=r"cannot be written|in the way"):
+            run_study(study, folder, 2, lambda *_: pytest.fail("it ran"))
+
+
+def test_a_cell_that_fails_says_which(study, tmp_path):
+    """Whatever it fails with: here goals that its family does not have."""
+    arm = study.arms[0]
+    onboarding = msgspec.structs.replace(arm.scenario.onboarding, goals="99")
+    broken = msgspec.structs.replace(
+        arm, scenario=msgspec.structs.replace(arm.scenario, onboarding=onboarding)
+    )
+    with pytest.raises(EdgeFedError, match=r"arm first_order, seed 0: .*99"):
+        run_study(msgspec.structs.replace(study, arms=(broken,)), tmp_path, 1, lambda *_: None, seeds=(0,))
 
 
 def test_a_cell_says_what_it_kept_to(study, tmp_path):
