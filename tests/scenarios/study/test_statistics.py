@@ -15,6 +15,7 @@ from scenarios.study import statistics
 from scenarios.study.statistics import (
     BOOTSTRAP_SEED,
     RESAMPLES,
+    Interval,
     difference,
     holm,
     in_words,
@@ -23,7 +24,7 @@ from scenarios.study.statistics import (
 )
 
 UNEQUAL = [0.1, 0.7, 0.3, 4.0, 0.2, 0.9, 0.4]
-OTHER = [1.0, -0.5, 0.25, 0.125, 2.0]
+OTHER = [1.0, -0.5, 0.25, 0.125, 2.0, 0.75]
 ONE_STRAY = [0.2, *([2.1] * 9)]
 
 
@@ -45,7 +46,7 @@ def scipy_bca(*samples: list[float]) -> tuple[float, float]:
     return found.confidence_interval.low, found.confidence_interval.high
 
 
-@pytest.mark.parametrize("values", [UNEQUAL, OTHER, ONE_STRAY, [0.0, 1.0]])
+@pytest.mark.parametrize("values", [UNEQUAL, OTHER, ONE_STRAY, [0.0, 1.0] * 3])
 def test_the_interval_of_a_mean_is_scipy_s(values: list[float]) -> None:
     """The closed-form acceleration equals the jackknife's to the last digits."""
     found = interval_of_mean(values)
@@ -76,6 +77,35 @@ def test_the_interval_covers_the_mean_about_as_often_as_it_says(
     assert least < np.mean([found.low <= 3 <= found.high for found in intervals]) < most
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_the_interval_of_few_values_is_that_of_t(n: int) -> None:
+    """Values and labels are scipy's; 95 % of normal samples are covered, of two seeds, too."""
+    values = UNEQUAL[:n]
+    found, error = interval_of_mean(values), stats.sem(values)
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, n - 1, np.mean(values), error))
+    assert found.method == "t" and "95 % t interval" in in_words(summarize(values))
+    x = np.random.default_rng(n).normal(3.0, 2.0, (12_000, n))
+    half = statistics.T_975[n - 2] * x.std(axis=1, ddof=1) / math.sqrt(n)
+    assert (abs(x.mean(axis=1) - 3) <= half).mean() == pytest.approx(0.95, abs=0.01)
+    assert interval_of_mean(x[0]).high - x[0].mean() == pytest.approx(half[0])
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(2, 3), (5, 5), (5, 7), (7, 4)])
+def test_the_interval_of_a_difference_with_few_values_is_welch_s(n_a: int, n_b: int) -> None:
+    """One small arm is enough; it holds zero exactly where p is above 5 %."""
+    a, b = [value + 1 for value in UNEQUAL[:n_a]], [*OTHER, 0.5][:n_b]
+    found = difference(a, b)
+    expected = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
+    assert found.interval.method == "welch t"
+    assert (found.interval.low <= 0 <= found.interval.high) == (found.p > 0.05)
+
+
+def test_from_six_values_on_seeds_are_resampled() -> None:
+    """As it was: nothing changes for tables of six seeds and more."""
+    assert interval_of_mean(UNEQUAL[:6]).method == difference(UNEQUAL[:6], OTHER).interval.method == "bca"
+
+
 @given(st.permutations(UNEQUAL))
 def test_the_order_of_the_seeds_changes_no_bit(values: list[float]) -> None:
     """Results of seeds that end in another order give the same table."""
@@ -83,8 +113,8 @@ def test_the_order_of_the_seeds_changes_no_bit(values: list[float]) -> None:
 
 
 def test_equal_values_have_the_percentile_interval_of_no_width() -> None:
-    """BCa is undefined where nothing varies; three times 0.1 is 0.1 on average, though its sum is rounded."""
-    found = summarize([0.1] * 3)
+    """BCa is undefined where nothing varies; six times 0.1 is 0.1 on average, though its sum is rounded."""
+    found = summarize([0.1] * 6)
     assert (found.mean, found.sd) == (0.1, 0)
     assert (found.interval.low, found.interval.high) == pytest.approx((0.1, 0.1))
     assert found.interval.method == "percentile"
@@ -151,12 +181,53 @@ def test_power_is_the_rate_of_significant_experiments() -> None:
 
 
 def test_power_has_its_limits() -> None:
-    """5 % at no difference, 1 far away (where scipy's wrong tail is NaN), either sign alike."""
+    """5 % at no difference, 1 far away (where scipy's tails are NaN), either sign alike."""
     sample = with_sd(10, 0.2)
-    assert difference(sample, sample, 0.0).power == pytest.approx(0.05)
-    far_away = (-3.4, 3.0, 3.2, 3.4, 3.6, 50)
-    assert [difference(sample, sample, far).power for far in far_away] == pytest.approx([1] * 6)
+    assert difference(sample, sample, 0.0).power == pytest.approx(0.05, abs=5e-6)
+    far_away = (-3.4, 3.0, 3.2, 3.4, 3.6, 50, 1e300)
+    assert [difference(sample, sample, far).power for far in far_away] == pytest.approx([1] * 7)
     assert difference(sample, sample, -0.2).power == difference(sample, sample, 0.2).power
+
+
+@pytest.mark.parametrize("df", [1.0, 1.7, 4.0, 18.0, 78.0])
+def test_power_is_a_number_for_every_noncentrality(df: float) -> None:
+    """No NaN, no step back, within 5e-6 of scipy's right tail plus its wrong one where that is right."""
+    found = np.array([statistics._power(shift, df) for shift in np.arange(0, 15, 0.25)])
+    assert np.isfinite(found).all() and (np.diff(found) >= -1e-12).all() and found.max() <= 1
+    critical = stats.t.ppf(0.975, df)
+    for shift in (0.0, 0.5, 2.0, 4.0):
+        both = stats.nct.sf(critical, df, shift) + stats.nct.cdf(-critical, df, shift)
+        assert statistics._power(shift, df) == pytest.approx(both, abs=5e-6)
+    assert [statistics._power(shift, df) for shift in (1e6, 1e300, math.inf)] == [1, 1, 1]
+
+
+def test_power_of_forty_seeds_of_little_spread_is_a_number() -> None:
+    """With sd 0.09 and a difference of 0.2 the noncentrality is 9.9; with 1e-12 it is 9e11."""
+    for sd in (0.09, 0.1, 0.11, 1e-12):
+        sample = with_sd(40, sd)
+        assert difference(sample, sample, 0.2).power == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("unit", [2.0**-990, 2.0**-532, 2.0**-300, 2.0**465])  # 1e-298 to 1e140
+@pytest.mark.parametrize("n", [4, 6])
+def test_the_unit_of_the_values_changes_nothing(unit: float, n: int) -> None:
+    """Squares and cubes of 1e-160 would be zero: every figure is that of the same values near 1, scaled."""
+    a, b = UNEQUAL[:n], OTHER[:n]
+    one, found = difference(a, b), difference([x * unit for x in a], [x * unit for x in b], 0.2 * unit)
+    same = ("statistic", "df", "p", "power")
+    assert [getattr(found, name) for name in same] == [getattr(one, name) for name in same]
+    interval = one.interval
+    assert found.interval == Interval(interval.low * unit, interval.high * unit, interval.method)
+    assert summarize([x * unit for x in a]).sd == summarize(a).sd * unit
+
+
+@given(st.lists(st.floats(-1e150, 1e150), min_size=2, max_size=8))
+def test_finite_values_give_finite_figures(values: list[float]) -> None:
+    """Whatever the values are: no NaN, no traceback; the mean lies in its interval if that is t's."""
+    found, apart = summarize(values), difference(values, OTHER)
+    figures = (found.mean, found.sd, found.interval.low, found.interval.high, apart.p, apart.power)
+    assert np.isfinite(figures).all()
+    assert np.isfinite((apart.mean, apart.interval.low, apart.interval.high)).all()
 
 
 def test_constant_arms_need_no_test() -> None:
@@ -190,10 +261,11 @@ def test_holm_decides_like_its_step_down_rule(p_values: list[float]) -> None:
         ([], "0 value(s)"),
         ([1.0], "1 value(s)"),
         ([1.0, math.nan, math.inf], "2 of 3 values are not finite"),
+        ([1.0, -1e151, 1e308], "2 of 3 values are beyond 1e+150, too large for statistics"),
     ],
 )
 def test_what_has_no_statistics_is_refused(values: list[float], words: str) -> None:
-    """One seed has no spread, and NaN is never left out in silence."""
+    """One seed has no spread, NaN is never left out in silence, 1e308 has no square."""
     for refused in (summarize, interval_of_mean, lambda v: difference(OTHER, v)):
         with pytest.raises(ConfigError) as caught:
             refused(values)
@@ -204,6 +276,7 @@ def test_without_scipy_only_a_difference_is_refused(monkeypatch: pytest.MonkeyPa
     """The message names the extra; summaries need NumPy alone."""
     monkeypatch.setitem(sys.modules, "scipy", None)
     summarize(OTHER)
+    assert summarize(OTHER[:3]).interval.method == "t"
     with pytest.raises(ProgramError) as caught:
         difference(UNEQUAL, OTHER)
     assert "edge-fed[plot]" in caught.value.hint
