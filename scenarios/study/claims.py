@@ -1,11 +1,13 @@
 """Judges preregistered claims: each holds, does not hold, or cannot be judged (methods.md 5).
 
 - A mean is above a limit if the lower bound of its 95 % interval is; a fraction of seeds is what was counted.
-- Two arms differ if Welch's p is at most 5 % and the BCa interval of the difference does not hold zero.
+- Two arms differ if Welch's p is at most 5 % and the interval of the difference does not hold zero
+  (BCa; of fewer than six seeds Welch's t).
 - A claim of several differences has the largest of their p values, for it says that all of them are there.
   These p values, one per claim, are Holm-corrected over all claims that speak of a difference; a claim that
   cannot be judged counts there as p = 1: it makes the others no easier.
-- Judged is what was registered: every confirmatory seed and no other, of a run that kept to this very file.
+- Judged is what was registered: every confirmatory seed and no other, after the last round of training, of a
+  run that kept to this very file, and whose every line carries the configuration of its arm.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +17,11 @@ from typing import Literal
 import msgspec
 
 from edge_fed.errors import ConfigError, Fault
+from scenarios.study.plan import Study
 from scenarios.study.preregistration import Claim, Condition, Preregistration, as_ranges
 from scenarios.study.results import Results, read_results
 from scenarios.study.statistics import Difference, Summary, difference, holm, summarize
+from scenarios.study.tables import read_made, require_config
 
 LEVEL = 0.05
 
@@ -32,11 +36,13 @@ class Evidence(msgspec.Struct, frozen=True):
         results: The table.
         digest: Of the study that was run.
         preregistration: Hash of the file that the run kept to; None: of none.
+        study: As it stands now: of which configuration its arms are, and how long they train.
     """
 
     results: Results
     digest: str
     preregistration: str | None
+    study: Study
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -79,27 +85,14 @@ class Verdict(msgspec.Struct, frozen=True):
     p_holm: float | None = None
 
 
-def read_evidence(table: Path) -> Evidence:
+def read_evidence(table: Path, study: Study) -> Evidence:
     """Reads a study's table, and what it was made with from the JSON file beside it.
 
     Raises:
-        ConfigError: One of them is missing or wrong.
+        ConfigError: One of them is missing or wrong, or the table was changed since it was written.
     """
-    beside = table.with_suffix(".json")
-    try:
-        made = msgspec.json.decode(beside.read_bytes(), type=_Made)
-    except OSError as error:
-        raise ConfigError([Fault("", f"cannot be read: {error.strerror}")], str(beside)) from None
-    except msgspec.DecodeError as error:
-        raise ConfigError([Fault("", f"does not say how it was made: {error}")], str(beside)) from None
-    return Evidence(read_results(table), made.digest, made.preregistration)
-
-
-class _Made(msgspec.Struct):
-    """Of what `scenarios.study.pool` writes beside a table, the keys that matter here."""
-
-    digest: str
-    preregistration: str | None
+    made = read_made(table)
+    return Evidence(read_results(table), made.digest, made.preregistration, study)
 
 
 def judge(
@@ -139,15 +132,11 @@ def _values(
         raise ConfigError([Fault(claim.study, "there are no results", "run the study with --prereg")])
     if isinstance(known, ConfigError):
         raise ConfigError([_placed(fault, known.source) for fault in known.faults])
-    registered = found.digest_of(claim.study)
-    if known.digest != registered:
-        raise ConfigError([Fault(claim.study, "the results are of another study than the registered one")])
-    if known.preregistration != sha256:
-        what = "another preregistration" if known.preregistration else "no preregistration"
-        raise ConfigError([Fault(claim.study, f"the results keep to {what}", "run the study with --prereg")])
+    _require_registered(claim.study, found, sha256, known)
     values, faults = {}, []
     for arm in claim.arms:
-        by_seed = known.results.values(arm, claim.outcome, claim.policy, claim.m)
+        last = known.study.arm(arm).scenario.algorithm.rounds
+        by_seed = known.results.values(arm, claim.outcome, claim.policy, claim.m, last)
         if missing := set(found.confirmatory_seeds) - set(by_seed):
             faults.append(Fault(arm, f"seeds are missing: {as_ranges(missing)}"))
         else:
@@ -155,6 +144,20 @@ def _values(
     if faults:
         raise ConfigError(faults)
     return values
+
+
+def _require_registered(study: str, found: Preregistration, sha256: str, known: Evidence) -> None:
+    """Raises: ConfigError: The results are not of the registered study, or kept to another file."""
+    registered = found.digest_of(study)
+    if known.digest != registered:
+        raise ConfigError([Fault(study, "the results are of another study than the registered one")])
+    if known.study.digest != registered:
+        hint = "restore its file as it was registered"
+        raise ConfigError([Fault(study, "the study is another than the registered one now", hint)])
+    if known.preregistration != sha256:
+        what = "another preregistration" if known.preregistration else "no preregistration"
+        raise ConfigError([Fault(study, f"the results keep to {what}", "run the study with --prereg")])
+    require_config(known.study, known.results)
 
 
 def _placed(fault: Fault, source: str) -> Fault:

@@ -9,17 +9,21 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from edge_fed.errors import ConfigError, Fault
+from edge_fed.errors import ConfigError, Fault, nearest
 from edge_fed.program.exit_codes import ExitCode
 from scenarios.report import table_of
 from scenarios.study.claims import Evidence, Judged, Verdict, judge, read_evidence
+from scenarios.study.plan import Study, load_study, paper_studies
 from scenarios.study.preregistration import REGISTERED, load_preregistration, preregistration_sha256
 from scenarios.study.statistics import Difference, number
 from scenarios.study.tables import committed, find_table
 
 EPILOG = "exit codes: 0 all were judged, also if a claim does not hold; 1 one cannot be judged; 2 usage"
 HEADS = ("condition", "found", "limit", "95 % interval", "n", "p", "p Holm")
-LEGEND = "p: Welch's test; p Holm: the largest of the claim, corrected over all claims of differences"
+LEGEND = (
+    "95 % interval: BCa bootstrap, marked (t) with fewer than six seeds; p: Welch's test; "
+    "p Holm: the largest of the claim, corrected over all claims of differences"
+)
 WIDTH = 132  # where there is no terminal, whose width would count
 
 
@@ -69,8 +73,12 @@ def claims(options: argparse.Namespace) -> int:
     return int(ExitCode.OK if found.whole else ExitCode.FAILED)
 
 
-def judged_in(folders: Sequence[Path]) -> Judgement:
+def judged_in(folders: Sequence[Path], *studies: Study) -> Judgement:
     """Judges the preregistered claims on the first table of each study that lies in one of the folders.
+
+    Args:
+        folders: Where tables may lie.
+        studies: Those that are loaded already; the others are studies of the paper.
 
     Raises:
         ConfigError: The preregistration is missing or wrong.
@@ -82,24 +90,32 @@ def judged_in(folders: Sequence[Path]) -> Judgement:
         places = (find_table(folder, study) for folder in folders)
         if table := next((place for place in places if place), None):
             tables[study] = table
-    verdicts = judge(registered, sha256, _evidence(tables))
+    verdicts = judge(registered, sha256, _evidence(tables, {study.name: study for study in studies}))
     return Judgement(sha256, {study: str(table) for study, table in tables.items()}, verdicts)
 
 
-def _evidence(tables: Mapping[str, Path]) -> dict[str, Evidence | ConfigError]:
-    """A table that cannot be read costs its own claims only."""
+def _evidence(tables: Mapping[str, Path], loaded: Mapping[str, Study]) -> dict[str, Evidence | ConfigError]:
+    """A table that cannot be read costs its own claims only, as a study does."""
     found: dict[str, Evidence | ConfigError] = {}
     for study, table in tables.items():
         try:
-            found[study] = read_evidence(table)
+            found[study] = read_evidence(table, loaded.get(study) or _of_the_paper(study))
         except ConfigError as error:
             found[study] = error
     return found
 
 
+def _of_the_paper(study: str) -> Study:
+    """Raises: ConfigError: There is no such study, or it is wrong."""
+    known = paper_studies()
+    if study not in known:
+        raise ConfigError([Fault(study, f"is no study of the paper; {nearest(study, known)}")], "claims")
+    return load_study(str(known[study]))
+
+
 def as_json(found: Judgement) -> dict[str, object]:
-    """Everything, with every value of every seed."""
-    plain: dict[str, object] = msgspec.to_builtins(found)
+    """Everything, with every value of every seed; what is no number, which JSON has not, as null."""
+    plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(found))
     return plain
 
 
@@ -133,6 +149,8 @@ def _row(part: Judged, verdict: Verdict) -> tuple[str, ...]:
     else:
         n = str(figures.n)
     interval = f"{number(figures.interval.low)} to {number(figures.interval.high)}"
+    if figures.interval.method.endswith("t"):
+        interval += " (t)"
     if not isinstance(figures, Difference) and figures.threshold is not None:
         interval = ""  # a fraction was counted; the interval is one of the mean
     words = escape(part.words) if part.holds else f"NOT: {escape(part.words)}"

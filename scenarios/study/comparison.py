@@ -3,7 +3,6 @@
 import argparse
 import json
 import math
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from rich.markup import escape
 from edge_fed.errors import ConfigError, Fault, nearest
 from scenarios.report import table_of
 from scenarios.study.preregistration import as_ranges
-from scenarios.study.results import Results, read_results
+from scenarios.study.results import Results, is_table, read_results
 from scenarios.study.statistics import REFERENCE, Difference, Summary, difference, summarize
 from scenarios.study.tables import committed
 
@@ -98,7 +97,9 @@ def compare(options: argparse.Namespace) -> int:
     """
     found = comparison(options)
     if options.json:
-        print(json.dumps({"success": True, **msgspec.to_builtins(found, str_keys=True)}, allow_nan=False))
+        # What is no number, JSON has not: msgspec writes null.
+        plain = msgspec.json.decode(msgspec.json.encode(found))
+        print(json.dumps({"success": True, **plain}, allow_nan=False))
     else:
         _print(found, Console())
     return 0
@@ -110,6 +111,9 @@ def comparison(options: argparse.Namespace) -> Comparison:
         if value is not None and not math.isfinite(value):
             raise ConfigError([Fault(flag, f"is {value}, expected a finite number")], "command line")
     a, b = _side(options.a, options), _side(options.b, options)
+    if a.arm == b.arm and Path(a.source).samefile(b.source):
+        hint = "name another arm, or another table"
+        raise ConfigError([Fault(options.b, f"is the same arm as {options.a}", hint)], "command line")
     matched = {name: _matched(a.spent.get(name), b.spent.get(name)) for name in BUDGETS}
     return Comparison(
         outcome=options.outcome,
@@ -153,7 +157,7 @@ def _side(text: str, options: argparse.Namespace) -> Side:
 
 def _table(name: str) -> Path:
     """A file, or the table of a study of the paper."""
-    known = {path.stem: path for path in sorted(committed().glob("*.csv"))}
+    known = {path.stem: path for path in sorted(committed().glob("*.csv")) if is_table(path)}
     if name in known and not Path(name).is_file():
         return known[name]
     if not Path(name).is_file():
@@ -163,10 +167,14 @@ def _table(name: str) -> Path:
 
 
 def _spent(results: Results, arm: str) -> dict[str, float]:
-    """Means over seeds; what the table does not hold is left out."""
+    """Means over seeds; what the table does not hold, or not as a finite number, is left out."""
     rows = [row for row in results.rows if row.arm == arm and row.policy == "run"]
     found = {name: [row.value for row in rows if row.outcome == name] for name in (*BUDGETS, WALL)}
-    return {name: statistics.fmean(values) for name, values in found.items() if values}
+    return {
+        name: math.fsum(value / len(values) for value in values)
+        for name, values in found.items()
+        if values and all(map(math.isfinite, values))
+    }
 
 
 def _summary(side: Side, threshold: float | None) -> Summary:
@@ -226,7 +234,7 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str, str]]:
     for name in ("mean", "sd", "median", "iqm") if a.threshold is None else ("median", "iqm"):
         yield name, _number(getattr(a, name)), _number(getattr(b, name))
     if a.threshold is None:
-        yield "95 % interval of the mean", _interval(a), _interval(b)
+        yield "95 % interval of the mean", _marked(a), _marked(b)
     else:
         yield f"above {a.threshold:g}", f"{a.fraction_above:.0%}", f"{b.fraction_above:.0%}"
         yield "every seed", _points(a), _points(b)
@@ -248,6 +256,10 @@ def _lines(found: Comparison) -> Iterator[str]:
 
 def _interval(found: Summary | Difference) -> str:
     return f"{_number(found.interval.low)} to {_number(found.interval.high)}"
+
+
+def _marked(found: Summary) -> str:
+    return f"{_interval(found)} ({found.interval.method})"
 
 
 def _points(found: Summary) -> str:

@@ -23,12 +23,16 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from edge_fed.errors import ConfigError, Fault
 
 COLUMNS = ("arm", "seed", "config", "round", "policy", "m", "outcome", "value")
+
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Measurement(msgspec.Struct, frozen=True):
@@ -46,11 +50,11 @@ class Measurement(msgspec.Struct, frozen=True):
     """
 
     arm: str
-    seed: int
+    seed: Count
     config: str
-    round: int
+    round: Count
     policy: str
-    m: int
+    m: Count
     outcome: str
     value: float
 
@@ -89,7 +93,9 @@ class Results(msgspec.Struct, frozen=True):
         found = self.curve(arm, outcome, policy, m)
         chosen = max(found) if round_ is None else round_
         if chosen not in found:
-            raise ConfigError([Fault(outcome, f"was not measured at round {chosen}")], self.source)
+            message = f"of arm {arm!r} was not measured at round {chosen}"
+            measured = f"measured: {', '.join(map(str, found))}"
+            raise ConfigError([Fault(outcome, message, measured)], self.source)
         return found[chosen]
 
     def curve(
@@ -123,26 +129,83 @@ def read_results(path: Path) -> Results:
     """Reads a table.
 
     Raises:
-        ConfigError: The file is missing, or is no such table; the message names the line.
+        ConfigError: The file is missing, is no such table, is cut off, or has a measurement twice; the
+            message names the line.
     """
     try:
-        with path.open(newline="", encoding="utf8") as file:
-            return Results(str(path), tuple(_parsed(file, path)))
+        data = path.read_bytes()
     except OSError as error:
         raise ConfigError([Fault("", f"cannot be read: {error.strerror}")], str(path)) from None
+    try:
+        return Results(str(path), tuple(_once(_lines(data))))
+    except _WrongLine as error:
+        raise ConfigError([Fault(f"line {error.line}", error.message, error.hint)], str(path)) from None
 
 
-def _parsed(file: Iterable[str], path: Path) -> Iterator[Measurement]:
-    lines = csv.reader(file)
-    if tuple(next(lines, ())) != COLUMNS:
-        raise ConfigError(
-            [Fault("line 1", "is no header of results", f"expected {','.join(COLUMNS)}")], str(path)
-        )
-    for number, line in enumerate(lines, start=2):
-        try:
-            yield msgspec.convert(dict(zip(COLUMNS, line, strict=True)), Measurement, strict=False)
-        except (ValueError, msgspec.ValidationError) as error:
-            raise ConfigError([Fault(f"line {number}", f"is no measurement: {error}")], str(path)) from None
+def is_table(path: Path) -> bool:
+    """Whether a file begins like a table of measurements."""
+    with path.open("rb") as file:
+        return file.readline().strip() == ",".join(COLUMNS).encode()
+
+
+class _WrongLine(Exception):
+    """Why a line is no measurement."""
+
+    def __init__(self, line: int, message: str, hint: str = "") -> None:
+        self.line, self.message, self.hint = line, message, hint
+        super().__init__(message)
+
+
+def _once(lines: Iterable[tuple[int, Measurement]]) -> Iterator[Measurement]:
+    """Nothing is measured twice: which of two values counts nobody could say."""
+    seen: dict[tuple[object, ...], int] = {}
+    for number, row in lines:
+        key = (row.arm, row.seed, row.round, row.policy, row.m, row.outcome)
+        first = seen.setdefault(key, number)
+        if first != number:
+            what = (
+                f"{row.policy}/{row.outcome}/{row.m} of arm {row.arm!r}, seed {row.seed}, round {row.round}"
+            )
+            raise _WrongLine(number, f"measures {what} again, as line {first} does", "keep one of them")
+        yield row
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, Measurement]]:
+    """Every measurement with the line where it begins."""
+    lines = csv.reader(io.StringIO(_text(data), newline=""), strict=True)
+    number = 1
+    try:
+        if tuple(next(lines, ())) != COLUMNS:
+            raise _WrongLine(1, "is no header of results", f"expected {','.join(COLUMNS)}")
+        if not data.endswith(b"\n"):
+            raise _WrongLine(data.count(b"\n") + 1, "is cut off: no end of line", "get the whole file again")
+        number = lines.line_num + 1
+        for line in lines:
+            yield number, _measurement(line, number)
+            number = lines.line_num + 1
+    except csv.Error as error:
+        raise _WrongLine(number, f"is no measurement: {error}") from None
+
+
+def _text(data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise _WrongLine(number, f"is no text in UTF-8 (byte {data[error.start]:#04x})") from None
+    if (at := text.find("\0")) >= 0:
+        raise _WrongLine(text.count("\n", 0, at) + 1, "holds a NUL byte, so this is no text")
+    return text
+
+
+def _measurement(line: list[str], number: int) -> Measurement:
+    if len(line) != len(COLUMNS):
+        message = f"is no measurement: {len(line)} fields, expected {len(COLUMNS)}"
+        raise _WrongLine(number, message, f"expected {','.join(COLUMNS)}")
+    try:
+        return msgspec.convert(dict(zip(COLUMNS, line, strict=True)), Measurement, strict=False)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise _WrongLine(number, f"is no measurement: {error}") from None
 
 
 def as_csv(rows: Iterable[Measurement]) -> str:

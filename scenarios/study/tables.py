@@ -1,8 +1,11 @@
 """Where the tables of studies lie, and whether one belongs to a study as it stands now."""
 
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Iterable
 from importlib import resources
 from pathlib import Path
+
+import msgspec
 
 from edge_fed.errors import ConfigError, Fault
 from scenarios.study.plan import Study
@@ -32,15 +35,77 @@ def read_table(study: Study, folder: Path, seeds: Collection[int] | None) -> Res
         None if there is no table, or nothing of these seeds in it.
 
     Raises:
-        ConfigError: It is no table, or was made with another configuration.
+        ConfigError: It is no table, was changed since it was written, or was made with another
+            configuration.
     """
     path = find_table(folder, study.name)
     if path is None:
         return None
+    require_as_written(path)
     results = read_results(path)
     require_config(study, results)
     rows = tuple(row for row in results.rows if seeds is None or row.seed in seeds)
     return Results(results.source, rows) if rows else None
+
+
+def absent(study: Study, results: Results, seeds: Iterable[int]) -> dict[str, tuple[int, ...]]:
+    """Which of these seeds a table has not: arm -> seeds, for every arm that lacks some."""
+    there = {(row.arm, row.seed) for row in results.rows}
+    wanted = sorted(set(seeds))
+    lacking = {
+        arm.name: tuple(seed for seed in wanted if (arm.name, seed) not in there) for arm in study.arms
+    }
+    return {arm: missing for arm, missing in lacking.items() if missing}
+
+
+class Made(msgspec.Struct, frozen=True):
+    """Of what `scenarios.study.pool` writes beside a table, the keys that matter here.
+
+    Attributes:
+        digest: Of the study that was run.
+        preregistration: Hash of the file that the run kept to; None: of none.
+        csv_sha256: Of the table as it was written; None: the run is older than this key.
+    """
+
+    digest: str
+    preregistration: str | None
+    csv_sha256: str | None = None
+
+
+def read_made(table: Path) -> Made:
+    """Reads what a table was made with from the JSON file beside it.
+
+    Raises:
+        ConfigError: It is missing or wrong, or the table is not as it was written.
+    """
+    beside = table.with_suffix(".json")
+    try:
+        made = msgspec.json.decode(beside.read_bytes(), type=Made)
+    except OSError as error:
+        raise ConfigError([Fault("", f"cannot be read: {error.strerror}")], str(beside)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError([Fault("", f"does not say how it was made: {error}")], str(beside)) from None
+    if made.csv_sha256 is not None and made.csv_sha256 != _sha256(table):
+        hint = f"run the study again into {table.parent}: its finished cells are kept there"
+        raise ConfigError([Fault("", f"is not as it was written, {beside.name} says", hint)], str(table))
+    return made
+
+
+def require_as_written(table: Path) -> None:
+    """Refuses a table that was changed, as far as a JSON file beside it tells.
+
+    Raises:
+        ConfigError: As `read_made`.
+    """
+    if table.with_suffix(".json").exists():
+        read_made(table)
+
+
+def _sha256(table: Path) -> str:
+    try:
+        return hashlib.sha256(table.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ConfigError([Fault("", f"cannot be read: {error.strerror}")], str(table)) from None
 
 
 def require_config(study: Study, results: Results) -> None:

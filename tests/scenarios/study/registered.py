@@ -4,13 +4,36 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
+import pytest
 
+from scenarios.study import claims_command
+from scenarios.study.plan import Arm, Study
 from scenarios.study.preregistration import preregistration_sha256
 from scenarios.study.results import Measurement, as_csv
+from scenarios.timeline import Scenario
 
 SEEDS = range(1000, 1010)
-DIGESTS = {"curvature": "c" * 64, "grid": "e" * 64}
+ROUNDS = 150
+CONFIG = "c0ffee"
+
+
+def planned(name: str, arms: Sequence[str], rounds: int = ROUNDS) -> Study:
+    """A study of these arms, all of the same configuration."""
+    unset = Scenario()
+    scenario = msgspec.structs.replace(
+        unset, algorithm=msgspec.structs.replace(unset.algorithm, rounds=rounds)
+    )
+    made = tuple(Arm(arm, scenario, CONFIG) for arm in arms)
+    return Study(name=name, description="", arms=made, seeds=(0, 1), outcomes=(), diagnose=False, tuning=None)
+
+
+STUDIES = {
+    "curvature": planned("curvature", ["guarded", "placebo"]),
+    "grid": planned("grid", ["exact", "first_order"]),
+}
+DIGESTS = {name: study.digest for name, study in STUDIES.items()}
 TEXT = f"""
 tuning_seeds = "0-9"
 confirmatory_seeds = "{SEEDS[0]}-{SEEDS[-1]}"
@@ -65,10 +88,13 @@ against = ["first_order"]
 """
 
 
-def register(folder: Path) -> Path:
-    """Writes the preregistration."""
+def register(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Writes the preregistration, and puts it and its studies in the place of the paper's."""
     path = folder / "PREREGISTERED.toml"
     path.write_text(TEXT)
+    monkeypatch.setattr(claims_command, "REGISTERED", path)
+    monkeypatch.setattr(claims_command, "paper_studies", lambda: {name: Path(name) for name in STUDIES})
+    monkeypatch.setattr(claims_command, "load_study", STUDIES.__getitem__)
     return path
 
 
@@ -87,7 +113,7 @@ def run_as_registered(
 ) -> None:
     """Writes the table of a study, and beside it what it was made with."""
     rows = [
-        Measurement(arm, seed, "c0ffee", 150, "shared", 0, "meta_objective", value)
+        Measurement(arm, seed, CONFIG, ROUNDS, "shared", 0, "meta_objective", value)
         for arm, values in arms.items()
         for seed, value in zip(seeds, values, strict=True)
     ]

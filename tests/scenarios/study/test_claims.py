@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,9 +14,12 @@ from scenarios.study.claims import Evidence, Verdict, judge, read_evidence
 from scenarios.study.preregistration import Claim, Condition, Preregistration, Registered
 from scenarios.study.results import Measurement, Results, as_csv
 from scenarios.study.statistics import Difference, Summary, difference
+from tests.scenarios.study.registered import CONFIG, planned
 
 SEEDS = tuple(range(1000, 1040))
-DIGEST, FILE = "d" * 64, "f" * 64
+STUDY_ARMS = ("a", "b", "c", "x", "y", "z")
+STUDY = planned("s", STUDY_ARMS)
+DIGEST, FILE = STUDY.digest, "f" * 64
 
 
 def spread(mean: float, sd: float = 0.2, n: int = len(SEEDS)) -> list[float]:
@@ -27,12 +31,18 @@ def spread(mean: float, sd: float = 0.2, n: int = len(SEEDS)) -> list[float]:
 def table(arms: Mapping[str, Sequence[float]], seeds: Sequence[int] = SEEDS) -> Results:
     """One outcome of several arms at the last round, beside a better one of an earlier round."""
     rows = [
-        Measurement(arm, seed, "c", round_, "shared", 0, "meta_objective", value + (150 - round_))
+        Measurement(arm, seed, CONFIG, round_, "shared", 0, "meta_objective", value + (150 - round_))
         for arm, values in arms.items()
         for seed, value in zip(seeds, values, strict=True)
         for round_ in (75, 150)
     ]
     return Results("table.csv", tuple(rows))
+
+
+def one_line_of(found: Results, **changed: object) -> Results:
+    """The same table, its last line changed."""
+    *rows, last = found.rows
+    return Results(found.source, (*rows, msgspec.structs.replace(last, **changed)))
 
 
 def claim(name: str, *conditions: Condition) -> Claim:
@@ -42,7 +52,7 @@ def claim(name: str, *conditions: Condition) -> Claim:
 
 def verdicts(arms: Mapping[str, Sequence[float]], *claims: Claim) -> tuple[Verdict, ...]:
     """Judged on results as they were registered."""
-    return judge(registered(*claims), FILE, {"s": Evidence(table(arms), DIGEST, FILE)})
+    return judge(registered(*claims), FILE, {"s": Evidence(table(arms), DIGEST, FILE, STUDY)})
 
 
 def registered(*claims: Claim) -> Preregistration:
@@ -161,17 +171,32 @@ GOOD = {"a": spread(2.1)}
     ("evidence", "words"),
     [
         ({}, "s: there are no results (run the study with --prereg)"),
-        (Evidence(table(GOOD), "e" * 64, FILE), "results are of another study than the registered one"),
-        (Evidence(table(GOOD), DIGEST, None), "the results keep to no preregistration"),
-        (Evidence(table(GOOD), DIGEST, "e" * 64), "the results keep to another preregistration"),
         (
-            Evidence(table({"a": spread(2.1, n=38)}, [*SEEDS[:3], *SEEDS[5:]]), DIGEST, FILE),
+            Evidence(table(GOOD), "e" * 64, FILE, STUDY),
+            "results are of another study than the registered one",
+        ),
+        (Evidence(table(GOOD), DIGEST, None, STUDY), "the results keep to no preregistration"),
+        (Evidence(table(GOOD), DIGEST, "e" * 64, STUDY), "the results keep to another preregistration"),
+        (
+            Evidence(table({"a": spread(2.1, n=38)}, [*SEEDS[:3], *SEEDS[5:]]), DIGEST, FILE, STUDY),
             "a: seeds are missing: 1003-1004",
         ),
-        (Evidence(table({"b": spread(2.1)}), DIGEST, FILE), "there is no arm 'a'"),
+        (Evidence(table({"b": spread(2.1)}), DIGEST, FILE, STUDY), "there is no arm 'a'"),
         (
-            Evidence(table({"a": [*spread(2.1)[1:], math.nan]}), DIGEST, FILE),
+            Evidence(table({"a": [*spread(2.1)[1:], math.nan]}), DIGEST, FILE, STUDY),
             "1 of 40 values are not finite",
+        ),
+        (
+            Evidence(table(GOOD), DIGEST, FILE, planned("s", ["a"])),
+            "s: the study is another than the registered one now (restore its file",
+        ),
+        (
+            Evidence(one_line_of(table(GOOD), config="decade"), DIGEST, FILE, STUDY),
+            f"arm a: was made with configuration decade, the study has {CONFIG}",
+        ),
+        (
+            Evidence(table(GOOD), DIGEST, FILE, planned("s", STUDY_ARMS, rounds=200)),
+            "of arm 'a' was not measured at round 200 (measured: 75, 150)",
         ),
     ],
 )
@@ -185,10 +210,19 @@ def test_what_was_not_run_as_registered_is_not_judged(
     assert words in found.reason
 
 
+def test_the_last_round_of_training_is_judged_and_not_the_newest_line() -> None:
+    """Good values of a round that no training reached change no verdict."""
+    bad = table({"a": spread(1.0)})
+    beyond = [msgspec.structs.replace(row, round=999, value=9.0) for row in bad.rows if row.round == 150]
+    more = Results("table.csv", (*bad.rows, *beyond))
+    (found,) = judge(registered(CURES), FILE, {"s": Evidence(more, DIGEST, FILE, STUDY)})
+    assert (found.verdict, found.conditions[1].found) == ("does not hold", 0)
+
+
 def test_only_confirmatory_seeds_count() -> None:
     """Ten better seeds from elsewhere in the same table change nothing."""
     more = table({"a": [*spread(1.7), *[9.0] * 10]}, [*SEEDS, *range(10)])
-    (found,) = judge(registered(CURES), FILE, {"s": Evidence(more, DIGEST, FILE)})
+    (found,) = judge(registered(CURES), FILE, {"s": Evidence(more, DIGEST, FILE, STUDY)})
     assert found.verdict == "does not hold"
     assert isinstance(found.conditions[0].figures, Summary) and found.conditions[0].figures.n == 40
 
@@ -199,7 +233,7 @@ def test_evidence_is_read_from_what_a_study_writes(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text(as_csv(results.rows))
     made = {"schema": 1, "study": "s", "digest": DIGEST, "preregistration": None}
     (tmp_path / "s.json").write_text(json.dumps(made))
-    found = read_evidence(tmp_path / "s.csv")
+    found = read_evidence(tmp_path / "s.csv", STUDY)
     assert (found.results.rows, found.digest, found.preregistration) == (results.rows, DIGEST, None)
 
 
@@ -212,5 +246,5 @@ def test_a_table_without_its_origin_is_no_evidence(tmp_path: Path, text: str | N
     if text is not None:
         (tmp_path / "s.json").write_text(text)
     with pytest.raises(ConfigError) as caught:
-        read_evidence(tmp_path / "s.csv")
+        read_evidence(tmp_path / "s.csv", STUDY)
     assert "s.json" in str(caught.value) and words in str(caught.value)

@@ -1,5 +1,6 @@
 """``claims`` as a person types it: verdicts with their figures, exit codes, and what cannot be judged."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,13 @@ from scenarios.command_line import main
 from scenarios.study import claims_command
 from scenarios.study.preregistration import preregistration_sha256
 from scenarios.study.statistics import difference, summarize
-from tests.scenarios.study.registered import CURVATURE, GRID, SEEDS, register, run_as_registered
+from tests.scenarios.study.registered import CURVATURE, GRID, SEEDS, register, run_as_registered, spread
 
 
 @pytest.fixture
 def prereg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The preregistration of the tests in place of the paper's."""
-    path = register(tmp_path)
-    monkeypatch.setattr(claims_command, "REGISTERED", path)
-    return path
+    return register(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -103,6 +102,60 @@ def test_a_table_whose_origin_is_unknown_costs_its_claims_only(
     reasons = [claim["reason"] for claim in found["claims"]]
     assert reasons[0] == reasons[1] and "curvature.csv: line 1: is no header" in reasons[0]
     assert reasons[2] == f"{results / 'grid.json'}: cannot be read: No such file or directory"
+
+
+def test_a_forged_table_is_not_judged(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another configuration, an early round in place of the last, the same seed twice, a lost end."""
+    table = results / "curvature" / "curvature.csv"
+    text = table.read_text()
+    first = text.splitlines()[1]
+    for forged, words in (
+        (text.replace("c0ffee", "decade"), "arm guarded: was made with configuration decade"),
+        (text.replace(",150,", ",149,"), "was not measured at round 150 (measured: 149)"),
+        (f"{text}{first}\n", "line 22: measures shared/meta_objective/0 of arm 'guarded', seed 1000"),
+        (text[:-1], "line 21: is cut off"),
+        (text[:-20], "line 21: is cut off"),
+    ):
+        table.write_text(forged)
+        code, found = judged(capsys, "--results", str(results))
+        assert code == 1 and words in found["claims"][0]["reason"]
+        assert found["claims"][1]["verdict"] == "cannot be judged"
+
+
+def test_a_table_that_was_changed_since_is_not_judged(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A value that was changed by hand is told by the hash beside the table, where the run wrote one."""
+    table, beside = results / "grid.csv", results / "grid.json"
+    made = json.loads(beside.read_text())
+    made["csv_sha256"] = hashlib.sha256(table.read_bytes()).hexdigest()
+    beside.write_text(json.dumps(made))
+    code, found = judged(capsys, "--results", str(results))
+    assert (code, found["claims"][2]["verdict"]) == (0, "does not hold")
+    table.write_text(table.read_text().replace("meta_objective,0.", "meta_objective,1.", 1))
+    code, found = judged(capsys, "--results", str(results))
+    assert code == 1 and "grid.csv: is not as it was written, grid.json says" in found["claims"][2]["reason"]
+
+
+def test_values_that_hardly_vary_are_judged_as_valid_json(
+    results: Path, prereg: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The noncentrality of the power is about 8, where scipy's tail is NaN; power is 1 beyond 5e-6."""
+    alike = {"exact": spread(0.92, 0.056), "first_order": spread(0.9, 0.056)}
+    run_as_registered(results / "grid.csv", prereg, alike)
+    main(["claims", "--json", "--results", str(results)])
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found["claims"][2]["conditions"][0]["figures"]["power"] == pytest.approx(1, abs=1e-5)
+
+
+def test_a_registered_study_that_edge_fed_lacks_is_named(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its configurations could not be checked; the other studies are judged."""
+    monkeypatch.setattr(claims_command, "paper_studies", lambda: {"curvature": Path("curvature")})
+    code, found = judged(capsys, "--results", str(results))
+    assert code == 1 and "grid: is no study of the paper" in found["claims"][2]["reason"]
+    assert found["claims"][0]["verdict"] == "holds"
 
 
 def test_missing_seeds_are_named(results: Path, prereg: Path, capsys: pytest.CaptureFixture[str]) -> None:

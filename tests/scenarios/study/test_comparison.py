@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from scenarios.command_line import main
@@ -49,7 +50,7 @@ def write(folder: Path, *parts: list[Measurement]) -> Path:
 def compared(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     """The one object that --json prints."""
     assert main(["compare", "--json", *arguments]) == 0
-    return json.loads(capsys.readouterr().out)
+    return json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # NaN is no JSON
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -100,6 +101,10 @@ def test_the_results_of_the_paper_go_by_their_name(
     file.rename(tmp_path / "results" / "collapse.csv")
     monkeypatch.setattr(comparison, "committed", lambda: tmp_path / "results")
     assert compared(capsys, "collapse:first_order", "exact/k=0.5", "--results", "collapse")["success"]
+    (tmp_path / "results" / "fig8.csv").write_text("config,x\nc,1\n")  # no table of measurements
+    assert main(["compare", "nothing:a", "collapse:first_order"]) == 2
+    said = capsys.readouterr().err
+    assert "known: collapse" in said and "fig8" not in said
     assert main(["compare", "colapse:first_order", "collapse:first_order"]) == 2
     assert "did you mean 'collapse'?" in capsys.readouterr().err
 
@@ -153,11 +158,11 @@ def test_the_round_is_the_last_measured_or_the_named_one(
     """A seed that lacks the last round is named, and that budgets are of the whole run."""
     early = rows("a", [1, 2, 3], round_=75)
     late = [row for row in rows("a", [5, 6]) if row.policy == "shared"]
-    file = write(tmp_path, early, late, rows("b", B))
+    file = write(tmp_path, early, late, rows("b", B), rows("early", B, round_=75))
     found = compared(capsys, f"{file}:a", f"{file}:b")
     assert (found["a"]["round"], found["summary_a"]["mean"]) == (150, 5.5)
     assert "a: not measured at round 150 for seeds 2" in found["notes"]
-    found = compared(capsys, f"{file}:a", f"{file}:a", "--round", "75")
+    found = compared(capsys, f"{file}:a", f"{file}:early", "--round", "75")
     assert (found["a"]["round"], found["summary_a"]["mean"]) == (75, 2)
     assert "a: budgets are of all 150 rounds, values of round 75" in found["notes"]
     assert main(["compare", f"{file}:a", f"{file}:b", "--round", "75"]) == 2
@@ -177,11 +182,10 @@ def test_held_out_policies_and_the_reference_of_the_power(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """--policy, --m and --outcome name the number; --reference what would matter."""
-    held = [Measurement("a", s, "c", 150, "learned", 100, "return", 2 + s) for s in range(3)]
+    held = [Measurement(a, s, "c", 150, "learned", 100, "return", 2 + s) for a in "ab" for s in range(3)]
     file = write(tmp_path, rows("a", A), held)
-    name = f"{file}:a"
     flags = ("--policy", "learned", "--m", "100", "--outcome", "return", "--reference", "5")
-    found = compared(capsys, name, name, *flags)
+    found = compared(capsys, f"{file}:a", f"{file}:b", *flags)
     assert found["summary_a"]["points"] == [2, 3, 4]
     assert found["difference"]["power"] == difference([2, 3, 4], [2, 3, 4], 5).power
 
@@ -193,14 +197,62 @@ def test_constant_arms_are_still_one_json_object(tmp_path: Path, capsys: pytest.
     assert "both arms are constant" in told(capsys, f"{file}:a", f"{file}:b")
 
 
+def forty(tmp_path: Path, sd: float) -> tuple[str, str]:
+    """Two arms of forty seeds 0.2 apart, of this standard deviation."""
+    spread = [((seed - 19.5) / 11.690452) * sd for seed in range(40)]
+    file = write(tmp_path, rows("a", (2.2 + x for x in spread)), rows("b", (2 + x for x in spread)))
+    return f"{file}:a", f"{file}:b"
+
+
+@pytest.mark.parametrize(
+    ("sd", "flags", "power"),
+    [(0.09, (), 1), (0.1, (), 1), (1e-12, (), 1), (0.09, ("--reference", "1e300"), 1), (0.32, (), 0.788)],
+)
+def test_power_is_a_number_wherever_the_noncentrality_lies(
+    sd: float, flags: tuple[str, ...], power: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With forty seeds and sd 0.09 it is 9.9; in words and as JSON without NaN."""
+    arms = forty(tmp_path, sd)
+    assert compared(capsys, *arms, *flags)["difference"]["power"] == pytest.approx(power, abs=1e-3)
+    assert f"at these standard deviations: {power:.0%}" in told(capsys, *arms, *flags)
+
+
+@pytest.mark.parametrize("count", [math.nan, math.inf, -math.inf])
+def test_a_count_that_is_no_number_is_as_if_not_recorded(
+    count: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One such seed is enough: a mean over the others would hide it; JSON stays valid."""
+    bad = [
+        msgspec.structs.replace(row, value=count) if row.outcome == "env_steps" and row.seed == 1 else row
+        for row in rows("b", B)
+    ]
+    file = write(tmp_path, rows("a", A), bad)
+    found = compared(capsys, f"{file}:a", f"{file}:b")
+    assert "env_steps" not in found["b"]["spent"] and found["matched"]["env_steps"] is None
+    assert "not recorded for both: environment steps" in told(capsys, f"{file}:a", f"{file}:b")
+
+
+def test_few_seeds_have_t_intervals_and_say_so(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five and four seeds: of A 2.12 +- 2.776 sd / sqrt 5; with six of each arm BCa."""
+    said = told(capsys, f"{file}:exact/k=0.5", f"{file}:first_order")
+    assert "1.881 to 2.359 (t)" in said and "(welch t)" in said
+    six = write(tmp_path, rows("a", [*A, 2.0]), rows("b", [*B, 1.3, 1.4]))
+    said = told(capsys, f"{six}:a", f"{six}:b")
+    assert "(bca)" in said and "(t)" not in said and "welch t" not in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["FILE:exact", "FILE:first_order"], "there is no arm 'exact' (arms: exact/k=0.5, first_order)"),
-        (["FILE:first_order", "first_order"], "first_order: names no table (write FILE.csv:ARM"),
+        (["FILE:first_order", "first_order"], "first_order: names no table (write "),
         (["FILE:first_order", "nowhere.csv:a"], "nowhere.csv: no such file"),
         (["FILE:first_order", "FILE:first_order", "--outcome", "sucess"], "it has run/env_steps/0"),
         (["FILE:first_order", "FILE:first_order", "--m", "20"], "no shared/meta_objective/20"),
+        (["FILE:first_order", "FILE:first_order"], "FILE:first_order: is the same arm as FILE:first_order"),
+        (["first_order", "FILE:first_order", "--results", "FILE"], "is the same arm as first_order"),
         (["FILE:first_order", "FILE:first_order", "--above", "nan"], "--above: is nan"),
         (["FILE:first_order", "FILE:first_order", "--reference", "inf"], "--reference: is inf"),
     ],
@@ -210,8 +262,8 @@ def test_what_is_not_there_is_named(
 ) -> None:
     """Exit code 2, what there is instead, and with --json still one object."""
     assert main(["compare", "--json", *(text.replace("FILE", str(file)) for text in arguments)]) == 2
-    captured = capsys.readouterr()
-    assert words in captured.err
+    captured, words = capsys.readouterr(), words.replace("FILE", str(file))
+    assert words in captured.err and "run check" not in captured.err
     assert words in json.loads(captured.out)["error"]["message"]
 
 
@@ -241,5 +293,5 @@ def test_without_scipy_the_extra_is_named(
 ) -> None:
     """Exit code 2 and how to install it."""
     monkeypatch.setitem(sys.modules, "scipy", None)
-    assert main(["compare", f"{file}:first_order", f"{file}:first_order"]) == 2
+    assert main(["compare", f"{file}:first_order", f"{file}:exact/k=0.5"]) == 2
     assert "next: pip install 'edge-fed[plot]'" in capsys.readouterr().err

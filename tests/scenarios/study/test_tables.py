@@ -1,13 +1,15 @@
 """Where tables are looked for, and which of them are refused."""
 
+import hashlib
+import json
 from pathlib import Path
 
 import pytest
 
 from edge_fed.errors import ConfigError
 from scenarios.study.plan import Arm, Study
-from scenarios.study.results import Measurement, Results
-from scenarios.study.tables import committed, find_table, require_config
+from scenarios.study.results import Measurement, Results, as_csv
+from scenarios.study.tables import absent, committed, find_table, read_made, read_table, require_config
 from scenarios.timeline import Scenario
 
 STUDY = Study(
@@ -65,3 +67,49 @@ def test_arms_of_other_settings_are_all_named() -> None:
         ("arm bb", f"was made with configuration {'e' * 12}, the study has {'bb' * 6}"),
     ]
     assert "small.csv" in str(caught.value) and "without --from-results" in str(caught.value)
+
+
+def test_seeds_that_a_table_lacks_are_named_by_arm() -> None:
+    """Of seeds 0 to 3 every arm that ran has two; an arm that did not run lacks all; none: nothing lacks."""
+    half = results(("aa", "aa" * 6))
+    assert absent(STUDY, half, range(4)) == {"aa": (2, 3), "bb": (0, 1, 2, 3)}
+    assert absent(STUDY, results(("aa", "aa" * 6), ("bb", "bb" * 6)), (1, 0)) == {}
+
+
+def written(folder: Path, **made: object) -> Path:
+    """A table of the study, and beside it what it was made with."""
+    table = folder / "small.csv"
+    table.write_text(as_csv(results(("aa", "aa" * 6)).rows))
+    digest = hashlib.sha256(table.read_bytes()).hexdigest()
+    known = {"digest": "d", "preregistration": None, "csv_sha256": digest}
+    table.with_suffix(".json").write_text(json.dumps(known | made))
+    return table
+
+
+def test_a_table_as_it_was_written_is_read(tmp_path: Path) -> None:
+    """With its hash, without one as of an older run, and without a file beside it."""
+    table = written(tmp_path)
+    assert len(read_table(STUDY, tmp_path, None).rows) == 2
+    assert len(read_table(STUDY, tmp_path, [1]).rows) == 1 and read_table(STUDY, tmp_path, [7]) is None
+    table.with_suffix(".json").write_text(json.dumps({"digest": "d", "preregistration": "p"}))
+    assert len(read_table(STUDY, tmp_path, None).rows) == 2
+    assert read_made(table).preregistration == "p" and read_made(table).csv_sha256 is None
+    table.with_suffix(".json").unlink()
+    assert len(read_table(STUDY, tmp_path, None).rows) == 2
+
+
+def test_a_table_that_was_changed_is_refused(tmp_path: Path) -> None:
+    """One digit by hand: reading it for a picture and for a verdict names it alike."""
+    table = written(tmp_path)
+    table.write_text(table.read_text().replace(",1.0", ",1.5", 1))
+    for read in (lambda: read_table(STUDY, tmp_path, None), lambda: read_made(table)):
+        with pytest.raises(ConfigError, match=r"small.csv: .*is not as it was written, small.json says"):
+            read()
+
+
+@pytest.mark.parametrize("made", [{"csv_sha256": 7}, {"digest": None}])
+def test_a_broken_file_beside_a_table_is_named(made: dict[str, object], tmp_path: Path) -> None:
+    """It is not passed over: whether the table is as it was written nobody could say."""
+    written(tmp_path, **made)
+    with pytest.raises(ConfigError, match=r"small.json: .*does not say how it was made"):
+        read_table(STUDY, tmp_path, None)
