@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from scenarios.paper.measured import Planned, planned
 from scenarios.paper.rollouts import Rollouts, as_table, make_rollouts, read_rollouts, rollout_arm
 from scenarios.study.plan import Study, load_study
 from scenarios.study.pool import run_study
@@ -66,6 +67,11 @@ def rollouts_of(folder: Path, *, make: bool) -> Rollouts | None:
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(as_table(rollouts), encoding="utf8")
     return rollouts
+
+
+def plans_of(studies: Iterable[str]) -> dict[str, Planned]:
+    """What these studies are to measure, whatever was run of them."""
+    return {name: planned(load_study(name)) for name in studies}
 
 
 def absent_arms(tables: Mapping[str, Results]) -> dict[str, list[str]]:

@@ -1,12 +1,14 @@
 """What the tables say at the places that published statements name, with 95 % intervals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from edge_fed.errors import ConfigError, Fault
 from scenarios.paper.targets import Cell, Number
+from scenarios.study.plan import Study
 from scenarios.study.results import Results
 from scenarios.study.statistics import difference, interval_of_mean
 
@@ -19,30 +21,66 @@ Interval = tuple[float, float] | None
 """None: too few seeds, or values that are not finite."""
 
 
-def values_of(results: Results, cell: Cell) -> Values:
-    """The cell's value of each seed.
+class Planned(msgspec.Struct, frozen=True):
+    """What a study was to measure, so that a fragment of its table is not taken for the whole.
+
+    Attributes:
+        seeds: All of them.
+        rounds: Arm -> its last training round.
+    """
+
+    seeds: tuple[int, ...]
+    rounds: Mapping[str, int]
+
+
+def planned(study: Study) -> Planned:
+    """Reads it from the study."""
+    return Planned(study.seeds, {arm.name: arm.scenario.algorithm.rounds for arm in study.arms})
+
+
+def values_of(results: Results, cell: Cell, plan: Planned) -> Values:
+    """The cell's value of each seed; a cell that names no round is of the last one, not of the newest.
 
     Raises:
         ConfigError: The table has none; the message says what it has.
     """
     if cell.trajectories is not None:
-        return _at_trajectories(results, cell, cell.trajectories)
-    return results.values(cell.arm, cell.outcome, cell.policy, cell.m, cell.round)
+        return _at_trajectories(results, cell, cell.trajectories, plan)
+    at = plan.rounds.get(cell.arm) if cell.round is None else cell.round
+    return results.values(cell.arm, cell.outcome, cell.policy, cell.m, at)
 
 
-def _at_trajectories(results: Results, cell: Cell, wanted: int) -> Values:
-    """Between two checkpoints by linear interpolation: every round costs the same (science.md A18)."""
+def _at_trajectories(results: Results, cell: Cell, wanted: int, plan: Planned) -> Values:
+    """Between two checkpoints by linear interpolation: every round costs the same (science.md A18).
+
+    A seed counts if both checkpoints are there.
+    """
     curve = results.curve(cell.arm, cell.outcome, cell.policy, cell.m)
     total = results.values(cell.arm, "train_trajectories_per_agent", "run")
-    rounds, last = list(curve), max(curve)
+    last = plan.rounds[cell.arm]
     found: Values = {}
-    for seed in sorted(set.intersection(*map(set, curve.values())) & set(total)):
-        at = wanted / total[seed] * last
-        if at > last:
-            message = f"{cell.arm} ends at {total[seed]:g} trajectories per agent, before {wanted}"
+    for seed, spent in sorted(total.items()):
+        if not spent >= wanted:
+            message = f"{cell.arm} ends at {spent:g} trajectories per agent, before {wanted}"
             raise ConfigError([Fault("trajectories", message)], results.source)
-        found[seed] = float(np.interp(at, rounds, [curve[number][seed] for number in rounds]))
+        at = wanted / spent * last
+        around = _checkpoints_around(curve, at, results.source)
+        if all(seed in curve[number] for number in around):
+            found[seed] = float(np.interp(at, around, [curve[number][seed] for number in around]))
+    if not found:
+        message = f"no seed of {cell.arm} has the checkpoints around {wanted} trajectories"
+        raise ConfigError([Fault("trajectories", message)], results.source)
     return found
+
+
+def _checkpoints_around(curve: Mapping[int, Values], at: float, source: str) -> list[int]:
+    """The measured rounds before and after ``at``; one round if it is measured itself."""
+    before = [number for number in curve if number <= at]
+    after = [number for number in curve if number >= at]
+    if not (before and after):
+        message = f"round {at:.3g} is not between measured ones, {min(curve)} to {max(curve)}"
+        raise ConfigError([Fault("trajectories", message)], source)
+    return sorted({max(before), min(after)})
 
 
 def statistic_of(target: Number, values: Sequence[float]) -> tuple[float, Interval]:

@@ -27,7 +27,7 @@ def print_reproduction(found: "Reproduction") -> None:
         rows = [_row(verdict) for verdict in found.verdicts if verdict.figure == name]
         console.print(table_of(f"{name}: {FIGURES[name].title}", HEADS, rows))
     if found.settings:
-        console.print(table_of("table2: settings of the studies", *grid(found.settings)))
+        console.print(table_of("table2: settings of the studies' files", *grid(found.settings)))
     for line in summary_lines(found):
         console.print(line, soft_wrap=True, highlight=False, markup=False)
 
@@ -42,6 +42,9 @@ def summary_lines(found: "Reproduction") -> list[str]:
         for verdict in found.verdicts
         if verdict.verdict != "reproduced"
     ]
+    if found.settings:
+        asked = f"; the {found.seeds} of --seeds are none" if found.seeds is not None else ""
+        lines.append(f"table2: settings as the studies' files have them, also their seeds{asked}")
     lines += [
         f"table2: MISS: {cell.setting} of {cell.study}" for cell in found.settings if cell.verdict == "MISS"
     ]
@@ -50,13 +53,18 @@ def summary_lines(found: "Reproduction") -> list[str]:
 
 def _counts(found: "Reproduction") -> list[str]:
     lines = []
-    for what, judged in (("statements", found.verdicts), ("settings", found.settings)):
-        counts = Counter(one.verdict for one in judged)
-        if total := sum(counts.values()):
-            lines.append(
-                f"{counts['reproduced']} of {total} published {what} reproduced, {counts['MISS']} missed, "
-                f"{counts['missing']} without data"
-            )
+    if total := len(found.verdicts):
+        counts = Counter(verdict.verdict for verdict in found.verdicts)
+        unsure = counts["reproduced, not significant"]
+        lines.append(
+            f"{counts['reproduced'] + unsure} of {total} published statements reproduced"
+            + (f" ({unsure} of them not significant)" if unsure else "")
+            + f", {counts['MISS']} missed, {counts['too few seeds']} with too few seeds, "
+            f"{counts['missing']} without data"
+        )
+    if total := len(found.settings):
+        same = sum(cell.verdict == "reproduced" for cell in found.settings)
+        lines.append(f"{same} of {total} published settings reproduced, {total - same} missed")
     return lines
 
 
@@ -64,6 +72,6 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     interval = " to ".join(map(number, verdict.interval)) if verdict.interval else ""
     published = "" if verdict.published is None else number(verdict.published)
     ours = "" if verdict.ours is None else number(verdict.ours)
-    by = f" {verdict.detail.partition(';')[0]}" if verdict.detail.startswith("by ") else ""
-    kind = verdict.verdict + by
+    short = verdict.detail.startswith("by ") or verdict.verdict == "too few seeds"
+    kind = f"{verdict.verdict} {verdict.detail.partition(';')[0]}" if short else verdict.verdict
     return verdict.what, published, verdict.accepted, ours, interval, str(verdict.n), kind

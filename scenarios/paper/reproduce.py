@@ -15,6 +15,7 @@ from scenarios.paper.figures.style import Material
 from scenarios.paper.gathering import (
     ROLLOUTS,
     absent_arms,
+    plans_of,
     read_tables,
     rollouts_of,
     run_tables,
@@ -23,13 +24,16 @@ from scenarios.paper.published import TABLE_2, TARGETS
 from scenarios.paper.report import print_reproduction
 from scenarios.paper.table2 import Compared, as_markdown, compare_settings
 from scenarios.paper.verdicts import Verdict, judge
+from scenarios.patience import only_if_slow
 from scenarios.study.figure import require_matplotlib
 from scenarios.study.plan import load_study
+from scenarios.study.seeds import MOST
 from scenarios.study.tables import committed
 
 TABLE = "table2"
 NAMES = (*FIGURES, TABLE)
 RUNS = Path("runs/reproduce")
+MOST_JOBS = 1_000
 EPILOG = "exit codes: 0 done, also where published values are missed; 1 a figure has no results; 2 usage"
 
 
@@ -56,6 +60,7 @@ class Reproduction(msgspec.Struct, frozen=True):
         settings: Of Table 2, if asked for.
         sources: Study -> the table that was used.
         absent: Study -> arms of which the table has nothing.
+        seeds: How many seeds of each study were asked for; None: all of them.
     """
 
     figures: list[Made]
@@ -63,6 +68,7 @@ class Reproduction(msgspec.Struct, frozen=True):
     settings: list[Compared]
     sources: dict[str, str]
     absent: dict[str, list[str]]
+    seeds: int | None
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -74,7 +80,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--from-results", action="store_true",
                          help="run nothing: draw the results that come with edge_fed, or those of --results")
     command.add_argument("--seeds", type=int, metavar="N",
-                         help="the first N seeds of each study; default: all of them")
+                         help="the first N seeds of each study; default: all; fewer reproduce nothing")
     command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
                          help="processes at a time; default: one per core")
     command.add_argument("--results", type=Path, metavar="DIR",
@@ -92,19 +98,19 @@ def reproduce(options: argparse.Namespace) -> int:
         ProgramError: A flag is wrong, matplotlib is not installed, or the output cannot be written.
     """
     names = wanted(options.figures)
-    for flag in ("seeds", "jobs"):
+    for flag, most in (("seeds", MOST), ("jobs", MOST_JOBS)):
         value = getattr(options, flag)
-        if value is not None and value < 1:
-            raise _usage(f"--{flag} is {value}, it must be 1 or more")
+        if value is not None and not 1 <= value <= most:
+            raise _usage(f"--{flag} is {value}, it must be 1 to {most}")
     if names != [TABLE]:
         require_matplotlib()
     _make(options.output)
-    found = _reproduce(names, _material(names, options), options.output)
-    plain = json.loads(msgspec.json.encode(found))
-    _write(options.output / "verdicts.json", json.dumps(plain, indent=1))
+    found = _reproduce(names, _material(names, options), options)
+    plain = json.loads(msgspec.json.encode(found))  # NaN becomes null
+    _write(options.output / "verdicts.json", json.dumps(plain, indent=1, allow_nan=False))
     whole = all(made.files for made in found.figures)
     if options.json:
-        print(json.dumps({"success": whole, **plain}))
+        print(json.dumps({"success": whole, **plain}, allow_nan=False))
     else:
         print_reproduction(found)
     return int(ExitCode.OK if whole else ExitCode.FAILED)
@@ -114,12 +120,14 @@ def wanted(names: Sequence[str]) -> list[str]:
     """The figures that are asked for, each once, in the order of the paper.
 
     Raises:
-        ProgramError: There is no such figure; the message names the nearest.
+        ProgramError: There is no such figure; the message names those that start like it, or the nearest.
     """
     known = (*NAMES, "all")
     for name in names:
         if name not in known:
-            raise _usage(f"there is no figure {name!r}; {nearest(name, known)}")
+            longer = [repr(other) for other in known if name and other.startswith(name)]
+            meant = f"did you mean {' or '.join(longer)}?" if longer else nearest(name, known)
+            raise _usage(f"there is no figure {name!r}; {meant}")
     return [name for name in NAMES if name in names or "all" in names]
 
 
@@ -142,17 +150,25 @@ def _material(names: Sequence[str], options: argparse.Namespace) -> Material:
     return Material(tables, rollouts_of(folder, make=not options.from_results))
 
 
-def _reproduce(names: Sequence[str], material: Material, output: Path) -> Reproduction:
+def _reproduce(names: Sequence[str], material: Material, options: argparse.Namespace) -> Reproduction:
     settings: list[Compared] = []
     if TABLE in names:
         settings = compare_settings(map(load_study, TABLE_2))
-        _write(output / f"{TABLE}.md", as_markdown(settings))
+        _write(options.output / f"{TABLE}.md", as_markdown(settings))
+    report, figures = only_if_slow("reproduce"), [name for name in names if name != TABLE]
+    made = []
+    for number, name in enumerate(figures, start=1):
+        report(f"drawing {name}, {number} of {len(figures)}")
+        made.append(_draw(name, material, options.output))
+    report("judging the published statements")
+    targets = [target for target in TARGETS if target.figure in names]
     return Reproduction(
-        figures=[_draw(name, material, output) for name in names if name != TABLE],
-        verdicts=judge([target for target in TARGETS if target.figure in names], material.tables),
+        figures=made,
+        verdicts=judge(targets, material.tables, plans_of(material.tables)),
         settings=settings,
         sources={study: table.source for study, table in material.tables.items()},
         absent=absent_arms(material.tables),
+        seeds=options.seeds,
     )
 
 

@@ -20,7 +20,7 @@ class Cell(msgspec.Struct, frozen=True):
         outcome: Name of the number.
         policy: What was measured, see `scenarios.study.results`.
         m: Trajectories of the adaptation, or of training from scratch.
-        round: Training round; None: the newest.
+        round: Training round; None: the last one of the arm's configuration.
         trajectories: Training trajectories per agent in place of a round; between two checkpoints by
             linear interpolation (science.md A18).
     """

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge_fed.program.exit_codes import ExitCode, ProgramError
-from scenarios.study.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,14 +88,6 @@ def new_figure(title: str, note: str, size: tuple[float, float] = SIZE_INCHES) -
     figure.suptitle(title, fontsize=10)
     figure.supxlabel(note, fontsize=7, color=GREY)
     return figure
-
-
-def seeds_in_words(results: Results) -> str:
-    """E.g. ``10 seeds``; a range where arms differ."""
-    counts = {len({row.seed for row in results.rows if row.arm == arm}) for arm in results.arms}
-    low, high = min(counts, default=0), max(counts, default=0)
-    many = f"{low}" if low == high else f"{low} to {high}"
-    return f"{many} seed" + ("" if many == "1" else "s")
 
 
 def missing_in_words(what: Sequence[str]) -> str:

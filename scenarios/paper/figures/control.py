@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.paper.figures.style import ARMS, Material
+from scenarios.paper.figures.style import ARMS, Material, means_in_words
 from scenarios.paper.measured import mean_interval
 from scenarios.paper.published import M_ADAPT
-from scenarios.study.figure import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Values, new_figure, seeds_in_words
+from scenarios.study.figure import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Values, new_figure
 from scenarios.study.results import Results
 
 if TYPE_CHECKING:
@@ -22,20 +22,30 @@ KNOWN: dict[str, dict[str, Any]] = {
     "exact-guarded": {"color": PURPLE, "marker": "P", "label": "exact, guard 1/2, value baseline"},
 }
 OTHERS = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
+OUTCOMES = ("return", "success")
 LINES = {"learned": "-", "tuned": "--"}
 
 
 def draw_control(material: Material) -> "Figure":
     """Two panels, one line per arm; dashed: alpha chosen per run and budget on validation goals."""
     table = material.tables["control"]
+    series = {
+        arm: [
+            column
+            for policy in LINES
+            for outcome in OUTCOMES
+            for column in _measured(table, arm, outcome, policy).values()
+        ]
+        for arm in table.arms
+    }
     figure = new_figure(
         "The control that the paper lacks: held-out goals, before and after one step",
-        f"mean of {seeds_in_words(table)}, bars: 95 % bootstrap interval; hollow: step size "
+        f"{means_in_words(series, table.source)}, bars: 95 % bootstrap interval; hollow: step size "
         "tuned per run and budget on validation goals",
         size=(9.6, 4.6),
     )
     panels = list(figure.subplots(1, 2))
-    for axes, outcome in zip(panels, ("return", "success"), strict=True):
+    for axes, outcome in zip(panels, OUTCOMES, strict=True):
         for index, arm in enumerate(table.arms):
             style = KNOWN.get(arm, {"color": OTHERS[index % len(OTHERS)], "marker": "x", "label": arm})
             _lines(axes, table, arm, outcome, style, aside=0.06 * (index - (len(table.arms) - 1) / 2))

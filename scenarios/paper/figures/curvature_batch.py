@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.paper.figures.style import ARMS, Material, legend, published, seeds
+from scenarios.paper.figures.style import ARMS, Material, legend, published, seeds, seeds_in_words
 from scenarios.paper.published import CURVATURE_BATCHES, TRAINS, published_values
 from scenarios.study.figure import (
     BLUE,
@@ -17,7 +17,6 @@ from scenarios.study.figure import (
     Values,
     missing_in_words,
     new_figure,
-    seeds_in_words,
 )
 from scenarios.study.results import Results
 
@@ -43,13 +42,15 @@ NAIVE = {"color": BLUE, "marker": "o", "label": "exact, naive (the paper's)"}
 def draw_curvature_batch(material: Material) -> "Figure":
     """Points are seeds, the line joins medians: the outcome is bimodal."""
     table = material.tables["curvature-batch"]
+    exact = _by_batch(table, "exact")
+    shown = seeds_in_words(exact.values(), table.source)
     figure = new_figure(
         "The curvature bottleneck (Figure 2, left)",
-        f"{seeds_in_words(table)} as points; line: median; return of the six training goals after one step",
+        f"{shown} as points; line: median; return of the six training goals after one step",
     )
     axes = _axes(figure)
     style = ARMS["exact"] | {"label": "exact, median"}
-    _medians(axes, _by_batch(table, "exact"), style, 0.0)
+    _medians(axes, exact, style, 0.0)
     _reference(axes, table)
     known = {cell.arm: value for cell, value in published_values("fig2-left", "median").items()}
     names = [f"exact/hessian_batch={m}" for m in CURVATURE_BATCHES]
@@ -65,9 +66,11 @@ def draw_beyond(material: Material) -> "Figure":
     """The published estimator beside lower variance, the guard, and first-order; side by side at each m_h."""
     table, naive = material.tables["curvature-batch-beyond"], material.tables["curvature-batch"]
     series = {"naive": _by_batch(naive, "exact")} | {arm: _by_batch(table, arm) for arm in BEYOND}
+    columns = [column for found in series.values() for column in found.values()]
+    shown = seeds_in_words(columns, table.source)
     figure = new_figure(
         "Beyond Figure 2 (left): lower variance, the guard, and first-order at equal trajectories",
-        f"{seeds_in_words(table)} as points; lines: medians; return of the six training goals after one step"
+        f"{shown} as points; lines: medians; return of the six training goals after one step"
         + missing_in_words(_lacking(series)),
         size=(7.6, 4.6),
     )

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from scenarios.paper.figures.style import Material, curve, legend, mean_and_sd, published
+from scenarios.paper.figures.style import Material, curve, legend, mean_and_sd, means_in_words, published
 from scenarios.paper.published import M_ADAPT, SCRATCH, published_values
-from scenarios.study.figure import BLUE, GREY, RED, new_figure, seeds_in_words
+from scenarios.study.figure import BLUE, GREY, RED, new_figure
 from scenarios.study.results import Results
 
 if TYPE_CHECKING:
@@ -34,15 +34,20 @@ def draw_success(material: Material) -> "Figure":
 
 
 def _draw(table: Results, outcome: str, name: str, title: str) -> "Figure":
+    series = {
+        policy: [table.values(ARM, outcome, policy, m) for m in budgets]
+        for policy, (budgets, _) in SERIES.items()
+    }
+    untrained = table.values(ARM, outcome, "random")
+    shown = means_in_words({**series, "random": [untrained]}, table.source)
     figure = new_figure(
         title,
-        f"mean of {seeds_in_words(table)}, three held-out goals each; band: one standard deviation (n - 1)",
+        f"{shown}, three held-out goals each; band: one standard deviation (n - 1)",
     )
     axes = figure.subplots()
     for policy, (budgets, style) in SERIES.items():
-        columns = [table.values(ARM, outcome, policy, m) for m in budgets]
-        curve(axes, [BUDGETS.index(m) for m in budgets], columns, style)
-    means, _ = mean_and_sd([table.values(ARM, outcome, "random")])
+        curve(axes, [BUDGETS.index(m) for m in budgets], series[policy], style)
+    means, _ = mean_and_sd([untrained])
     axes.axhline(float(means[0]), **RANDOM)
     colors = {policy: style["color"] for policy, (_, style) in SERIES.items()} | {"random": GREY}
     published(

@@ -8,7 +8,7 @@ from edge_fed.config import EnvironmentConfig
 from edge_fed.envs.gridworld import Gridworld
 from edge_fed.envs.navigation import Navigation
 from scenarios.paper.figures.style import Material
-from scenarios.script import load_scenario
+from scenarios.script import library, load_scenario
 from scenarios.study.figure import BLUE, GREY, RED, new_figure
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def draw_gridworld(_material: Material) -> "Figure":
     """Figure 4."""
     from matplotlib.patches import Rectangle
 
-    settings = load_scenario("gridworld-exact").environment
+    settings = _packaged("gridworld-exact")
     family = Gridworld(settings.horizon, settings.discount, settings.args)
     figure = new_figure(
         "Goals of the gridworld (Figure 4)",
@@ -55,7 +55,7 @@ def draw_navigation(_material: Material) -> "Figure":
         SIZE_INCHES,
     )
     axes = figure.subplots()
-    family = navigation(load_scenario("few-shot").environment)
+    family = navigation(_packaged("few-shot"))
     square(axes)
     for goal in range(family.num_train + family.num_held_out):
         disc(axes, family, goal)
@@ -67,6 +67,11 @@ def draw_navigation(_material: Material) -> "Figure":
     axes.plot([], [], "o", markersize=10, color=RED, markerfacecolor="none", label="held out")
     axes.legend(loc="lower left", bbox_to_anchor=(0.03, 0.03))
     return figure
+
+
+def _packaged(scenario: str) -> EnvironmentConfig:
+    """By its file: one of the same name in the current folder is not meant."""
+    return load_scenario(str(library()[scenario])).environment
 
 
 def navigation(settings: EnvironmentConfig) -> Navigation:

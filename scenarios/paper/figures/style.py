@@ -1,11 +1,13 @@
 """What the paper's figures share: material, the variants' colours, bands, points, published values."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
+from edge_fed.errors import ConfigError, Fault
 from edge_fed.params import F8
 from scenarios.paper.rollouts import Rollouts
 from scenarios.study.figure import BLUE, GREEN, ORANGE, Values
@@ -38,6 +40,46 @@ def mean_and_sd(columns: Iterable[Values]) -> tuple[F8, F8]:
     values = [np.array(list(column.values())) for column in columns]
     means = np.array([v.mean() for v in values])
     return means, np.array([v.std(ddof=1) if v.size > 1 else 0.0 for v in values])
+
+
+def means_in_words(series: Mapping[str, Iterable[Values]], source: str) -> str:
+    """What a figure of means shows, e.g. ``mean of 1 to 10 seeds``, and what it cannot show.
+
+    Args:
+        series: Label -> the seeds behind each of its points.
+        source: Of the values, for messages.
+
+    Raises:
+        ConfigError: No mean is finite, so that the figure would be empty.
+    """
+    columns = [
+        (label, np.array(list(column.values()))) for label, found in series.items() for column in found
+    ]
+    counts = [column.size for _, column in columns if np.isfinite(column).all()]
+    if not counts:
+        raise ConfigError([Fault("value", "no mean is finite, there is nothing to draw")], source)
+    low, high = min(counts), max(counts)
+    many = f"{low}" if low == high else f"{low} to {high}"
+    lost = Counter(label for label, column in columns if not np.isfinite(column).all())
+    absent = ", ".join(f"{count} of {label}" for label, count in lost.items())
+    note = f" (points that are not finite and not drawn: {absent})" if lost else ""
+    return f"mean of {many} seed{'' if many == '1' else 's'}{note}"
+
+
+def seeds_in_words(columns: Iterable[Values], source: str) -> str:
+    """How many seeds a figure shows as points, e.g. ``10 seeds``; those that are not finite are named.
+
+    Raises:
+        ConfigError: None is finite.
+    """
+    values = [np.array(list(column.values())) for column in columns]
+    counts = [int(np.isfinite(column).sum()) for column in values]
+    if not any(counts):
+        raise ConfigError([Fault("value", "none is finite, there is nothing to draw")], source)
+    many = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    lost = sum(column.size for column in values) - sum(counts)
+    note = f" ({lost} values are not finite and not drawn)" if lost else ""
+    return f"{many} seed{'' if many == '1' else 's'}{note}"
 
 
 def curve(axes: "Axes", x: Sequence[float], columns: Sequence[Values], style: Mapping[str, Any]) -> None:

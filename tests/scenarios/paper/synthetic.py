@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from scenarios.paper.measured import Planned
 from scenarios.paper.published import ALPHAS, CURVATURE_BATCHES, M_ADAPT, SCRATCH, UNIFORM_FLOOR, VARIANTS
 from scenarios.study.results import Measurement, Results
 
@@ -22,6 +23,12 @@ def table(study: str, cells: Iterable[tuple[str, str, int, int, str, Iterable[fl
         for seed, value in enumerate(values)
     ]
     return Results(f"{study}.csv", tuple(rows))
+
+
+def planned(results: Results, seeds: Iterable[int] = SEEDS) -> Planned:
+    """The plan of a whole table: its newest round of each arm is the last one."""
+    rounds = {arm: max(row.round for row in results.rows if row.arm == arm) for arm in results.arms}
+    return Planned(tuple(seeds), rounds)
 
 
 def around(mean: float, spread: float = 0.01) -> list[float]:

@@ -1,9 +1,11 @@
 """Figures: each is drawn from tables alone, shows their numbers, and is the same file twice."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,8 +15,10 @@ from scenarios.paper.figures import FIGURES, write_figure
 from scenarios.paper.figures.style import ARMS, Material
 from scenarios.paper.published import CURVATURE_BATCHES, VARIANTS
 from scenarios.paper.rollouts import EPISODES, POLICIES, Rollouts
+from scenarios.study.results import Measurement, Results
 from tests.scenarios.paper.synthetic import (
     all_tables,
+    alpha_sweep,
     around,
     beyond,
     claims,
@@ -185,6 +189,64 @@ def test_a_table_without_an_arm_is_refused_by_name() -> None:
     """A figure of the paper is drawn whole or not at all."""
     with pytest.raises(ConfigError, match="fedavg_pg"):
         drawn("fig1-left", personalization=without(personalization(), "fedavg_pg"))
+
+
+def changed(results: Results, change: Callable[[Measurement], Measurement | None]) -> Results:
+    """The table with other rows; None leaves one out."""
+    return Results(results.source, tuple(row for old in results.rows if (row := change(old)) is not None))
+
+
+def only_one_at(last: int) -> Callable[[Measurement], Measurement | None]:
+    """One seed in a round, all of them in the others."""
+    return lambda row: row if row.seed == 0 or row.round != last or row.policy == "run" else None
+
+
+def test_the_caption_counts_the_seeds_behind_the_points() -> None:
+    """Ten seeds up to the last round, which one seed has: a range, not ten."""
+    ragged = changed(personalization(), only_one_at(80))
+    for name in ("fig1-left", "fig6"):
+        assert drawn(name, personalization=personalization()).get_supxlabel().startswith("mean of 10 seeds,")
+        assert drawn(name, personalization=ragged).get_supxlabel().startswith("mean of 1 to 10 seeds,")
+    few = changed(few_shot(), lambda row: row if row.m != 500 or row.seed < 4 else None)
+    assert drawn("fig2-right", few_shot=few).get_supxlabel().startswith("mean of 4 to 10 seeds,")
+    sweep = changed(alpha_sweep(), lambda row: row if row.seed < 1 else None)
+    assert drawn("fig1-right", alpha_sweep=sweep).get_supxlabel().startswith("mean of 1 seed,")
+    held = changed(control(), lambda row: row if row.policy != "tuned" or row.seed < 2 else None)
+    assert drawn("control", control=held).get_supxlabel().startswith("mean of 2 to 10 seeds,")
+    batches = changed(curvature_batch(), lambda row: row if "=500" not in row.arm or row.seed < 3 else None)
+    assert drawn("fig2-left", curvature_batch=batches).get_supxlabel().startswith("3 to 10 seeds as points")
+
+
+def test_a_table_that_stops_early_keeps_its_axis() -> None:
+    """Rounds up to 40 of 80: exact ends at 6000 of its 12000 trajectories, the paper's marks stay."""
+    half = changed(personalization(), lambda row: row if row.round <= 40 or row.policy == "run" else None)
+    (axes,) = drawn("fig1-left", personalization=half).axes
+    assert line(axes, ARMS["exact"]["label"]).get_xdata()[-1] == pytest.approx(6000)
+    assert (12000, 0.79) in hollow(axes)
+    (axes,) = drawn("fig6", personalization=half).axes
+    assert (80, 0.79) in hollow(axes)
+
+
+def test_what_is_not_finite_is_named_in_the_caption() -> None:
+    """One diverged seed of one point: its mean is not drawn, which the caption says."""
+
+    def diverged(row: Measurement) -> Measurement:
+        there = (row.arm, row.seed, row.round) == ("exact", 3, 80)
+        return msgspec.structs.replace(row, value=float("nan")) if there and row.policy == "shared" else row
+
+    note = drawn("fig6", personalization=changed(personalization(), diverged)).get_supxlabel()
+    assert note.startswith("mean of 10 seeds (points that are not finite and not drawn: 1 of exact)")
+
+
+@pytest.mark.parametrize("name", [name for name, drawing in FIGURES.items() if drawing.studies])
+def test_nothing_finite_is_no_figure(name: str, material: Material) -> None:
+    """An empty frame under a caption would say that there was something."""
+    lost = {
+        study: changed(results, lambda row: msgspec.structs.replace(row, value=float("nan")))
+        for study, results in material.tables.items()
+    }
+    with pytest.raises(ConfigError, match="finite"):
+        FIGURES[name].draw(Material(lost))
 
 
 def test_without_matplotlib_the_extra_is_named(
