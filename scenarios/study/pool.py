@@ -122,10 +122,10 @@ def _failed(arm: Arm, seed: int, error: Exception) -> EdgeFedError:
 def _stop(pool: ProcessPoolExecutor) -> None:
     """Ends the processes at once: their unfinished cells are nobody's any more."""
     processes = list((pool._processes or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         with contextlib.suppress(OSError):
             process.terminate()
+    pool.shutdown(wait=True, cancel_futures=True)
     for process in processes:
         process.join()
 
