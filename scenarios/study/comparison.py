@@ -160,6 +160,8 @@ def _table(name: str) -> Path:
     known = {path.stem: path for path in sorted(committed().glob("*.csv")) if is_table(path)}
     if name in known and not Path(name).is_file():
         return known[name]
+    if Path(name).is_dir():
+        raise ConfigError([Fault(name, "is a folder", "write FOLDER/STUDY.csv:ARM")], "command line")
     if not Path(name).is_file():
         hint = nearest(name, known) if known else "write FILE.csv:ARM"
         raise ConfigError([Fault(name, "no such file, and no results of the paper", hint)], "command line")

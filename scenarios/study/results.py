@@ -120,7 +120,8 @@ class Results(msgspec.Struct, frozen=True):
         rows = [row for row in self.rows if row.arm == arm]
         if not rows:
             raise ConfigError(
-                [Fault("arm", f"there is no arm {arm!r}", f"arms: {', '.join(self.arms)}")], self.source
+                [Fault("arm", f"there is no arm {arm!r}", f"arms: {', '.join(self.arms) or 'none'}")],
+                self.source,
             )
         return rows
 

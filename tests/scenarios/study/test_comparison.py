@@ -249,6 +249,7 @@ def test_few_seeds_have_t_intervals_and_say_so(
         (["FILE:exact", "FILE:first_order"], "there is no arm 'exact' (arms: exact/k=0.5, first_order)"),
         (["FILE:first_order", "first_order"], "first_order: names no table (write "),
         (["FILE:first_order", "nowhere.csv:a"], "nowhere.csv: no such file"),
+        (["FILE:first_order", ".:a"], ".: is a folder (write FOLDER/STUDY.csv:ARM)"),
         (["FILE:first_order", "FILE:first_order", "--outcome", "sucess"], "it has run/env_steps/0"),
         (["FILE:first_order", "FILE:first_order", "--m", "20"], "no shared/meta_objective/20"),
         (["FILE:first_order", "FILE:first_order"], "FILE:first_order: is the same arm as FILE:first_order"),
