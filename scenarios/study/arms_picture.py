@@ -107,7 +107,7 @@ def draw_arms(table: Results, title: str, shown: Shown) -> "Figure":
     if not found:
         _newest(table, table.arms[0], shown)  # raises: names what there is
     rounds = " and ".join(str(number) for number in sorted({number for number, _ in found.values()}))
-    note = "points: seeds; bar: mean, 95 % interval (BCa; percentile where undefined; t with fewer than six seeds)"
+    note = "points: seeds; bar: mean, 95 % interval (BCa; percentile where undefined; t below six seeds)"
     figure = new_figure(
         f"{title}: {shown.label}, round {rounds}",
         note + missing_in_words([arm for arm in table.arms if arm not in found]),
