@@ -20,20 +20,28 @@ from edge_fed.errors import BadEnvironment
 from edge_fed.evaluation import tabular_model
 from edge_fed.gradcheck.findings import Check, Findings
 from edge_fed.gradcheck.of_policy import actions, derivatives
-from edge_fed.gradcheck.of_task import BATCHES, with_model, without_model
+from edge_fed.gradcheck.of_task import BATCHES, Report, with_model, without_model
 from edge_fed.meta.base import Task
 from edge_fed.params import F8
 from edge_fed.rollouts import Sampler
 from edge_fed.seeding import Purpose, stream
 
-__all__ = ["Check", "Findings", "gradcheck"]
+__all__ = ["FEWEST", "MOST", "Check", "Findings", "gradcheck"]
 
 SHORT = 16  # trajectories whose states and actions the derivatives are checked on
 TRAJECTORIES = 8_192
 FINITE_TRAJECTORIES = 65_536  # a step of a finite environment costs a tenth
+FEWEST, MOST = 2 * BATCHES, 1_000_000
+"""Trajectories: fewer have no standard error, more take minutes."""
 
 
-def gradcheck(task: Task, initial: F8, seed: int, trajectories: int | None = None) -> Findings:
+def gradcheck(
+    task: Task,
+    initial: F8,
+    seed: int,
+    trajectories: int | None = None,
+    report: Report = lambda _what: None,
+) -> Findings:
     """Checks the environment and policy of one agent.
 
     Args:
@@ -43,6 +51,7 @@ def gradcheck(task: Task, initial: F8, seed: int, trajectories: int | None = Non
         seed: Of the draws.
         trajectories: Behind each sampled mean, as `BATCHES` equal batches of at least two; None: 65,536 if
             there is a model, else 8,192.
+        report: Is told what is being sampled.
     """
     try:
         check_environment(task.environment, seed=seed, name=f"goal {task.agent}")
@@ -58,11 +67,11 @@ def gradcheck(task: Task, initial: F8, seed: int, trajectories: int | None = Non
     checks = [_interface(), *derivatives(task.policy, batch, rng(3))]
     checks += actions(task.policy, batch, task.environment.spaces.num_actions, rng(4))
     model = tabular_model(task)
+    size = max((trajectories or (FINITE_TRAJECTORIES if model else TRAJECTORIES)) // BATCHES, 2)
     if model is None:
-        checks += without_model(sampler, params, max((trajectories or TRAJECTORIES) // BATCHES, 2), rng)
+        checks += without_model(sampler, params, size, rng, report)
     else:
-        size = max((trajectories or FINITE_TRAJECTORIES) // BATCHES, 2)
-        checks += with_model(sampler, params, model, size, rng)
+        checks += with_model(sampler, params, model, size, rng, report)
     return Findings(tuple(checks), tuple(_not_proved(checks, has_model=model is not None)))
 
 

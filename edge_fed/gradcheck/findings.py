@@ -1,6 +1,6 @@
 """What a check found, and the deviations that checks measure."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -15,6 +15,10 @@ COUNT_ERRORS = 6.0
 """Standard errors that the worst of many counts may be off."""
 
 
+MOST_BLIND = 1.0
+"""Relative error that a check must be able to see, or it is none: at 1 nothing is told from zero."""
+
+
 class Check(msgspec.Struct, frozen=True):
     """One finding.
 
@@ -25,7 +29,7 @@ class Check(msgspec.Struct, frozen=True):
         unit: Of both.
         proves: What it proves if it passes.
         detail: More for people; may be empty.
-        blind: Relative error that this check could not have seen; None: it sees every one.
+        blind: Relative error that this check could not have seen; None: it sees every one, or has no scale.
     """
 
     name: str
@@ -37,9 +41,16 @@ class Check(msgspec.Struct, frozen=True):
     blind: float | None = None
 
     @property
+    def result(self) -> Literal["PASS", "FAIL", "BLIND"]:
+        """``BLIND``: within the limit, but so would be a value of twice the size or of the other sign."""
+        if not self.measured <= self.limit:  # nor is NaN
+            return "FAIL"
+        return "PASS" if self.blind is None or self.blind <= MOST_BLIND else "BLIND"
+
+    @property
     def passed(self) -> bool:
-        """Whether the deviation is within its limit."""
-        return bool(self.measured <= self.limit)
+        """Whether the deviation is within its limit, and the check could have seen a large one."""
+        return self.result == "PASS"
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -70,7 +81,7 @@ def sampled_mean(name: str, estimates: list[F8], expected: F8, proves: str) -> C
     along = float(standard_error(found @ unit))
     whole = ratio(norm(error), norm(standard_error(found)))
     measured = float(np.maximum(whole, ratio(abs(float(error @ unit)), along)))  # NaN of either counts
-    blind = ERRORS * along / length if length else None
+    blind = ERRORS * along / length if length else float("inf")
     return Check(name, measured, ERRORS, "s.e.", proves, blind=blind)
 
 

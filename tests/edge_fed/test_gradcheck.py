@@ -35,8 +35,8 @@ def found(config, seed=0, *, policy=None, environment=None, trajectories=FEW):
 
 
 def failed(findings):
-    """Names of the checks that failed."""
-    return [check.name for check in findings.checks if not check.passed]
+    """Names of the checks that failed; a blind one did not."""
+    return [check.name for check in findings.checks if check.result == "FAIL"]
 
 
 def named(findings, name):
@@ -78,7 +78,7 @@ def test_a_finite_environment_with_another_policy_is_sampled():
         def __getattr__(self, name):
             return getattr(self._inner, name)
 
-    findings = found(checks.GRIDWORLD, policy=Wrapped)
+    findings = found(checks.GRIDWORLD, policy=Wrapped, trajectories=4 * FEW)
     assert findings.passed
     assert findings.checks[-1].name == "return along g"
     assert named(findings, "score").limit == of_policy.GENERAL_LIMIT
@@ -208,7 +208,7 @@ def test_rewards_to_go_with_a_discount_of_their_own_are_caught(family, monkeypat
         return to_go / 0.9 ** np.arange(len(rewards))[:, None]
 
     monkeypatch.setattr(of_task, "reward_to_go", relative_discount)
-    names = failed(found(checks.FAMILIES[family], trajectories=4 * FEW))
+    names = failed(found(checks.FAMILIES[family], trajectories=16 * FEW))
     assert names[:1] == [{"gridworld": "gradient", "navigation": "return along g"}[family]]
 
 
@@ -289,7 +289,10 @@ def test_what_cannot_be_proved_is_said_and_indeed_passes():
 
 
 def test_noise_is_not_taken_for_a_slope():
-    """The reward depends on the start alone: grad J = 0, and no direction fitted to noise says otherwise."""
+    """The reward depends on the start alone: grad J = 0, and no direction fitted to noise says otherwise.
+
+    Nothing failed, and nothing of gradients was seen: blind, which is no success.
+    """
 
     class Indifferent(NavigationEnvironment):
         def rewards(self, states, actions):
@@ -301,12 +304,14 @@ def test_noise_is_not_taken_for_a_slope():
     indifferent = Indifferent.__new__(Indifferent)
     indifferent.__dict__.update(vars(base))
     findings = found(checks.NAVIGATION, environment=indifferent)
-    assert findings.passed
-    assert named(findings, "return along g").blind > 1
+    assert failed(findings) == [] and not findings.passed
+    check = named(findings, "return along g")
+    assert check.blind > 1 and (check.result, check.passed) == ("BLIND", False)
+    assert named(findings, "mean score").passed  # what it should be is zero, and no error relative to it
 
 
 def test_without_any_reward_nothing_of_gradients_is_proved():
-    """Zero against zero passes, and the findings say that every error is hidden."""
+    """Zero against zero is blind, not passed, and the findings say that every error is hidden."""
 
     class Unpaid(NavigationEnvironment):
         def rewards(self, states, actions):
@@ -316,7 +321,7 @@ def test_without_any_reward_nothing_of_gradients_is_proved():
     unpaid = Unpaid.__new__(Unpaid)
     unpaid.__dict__.update(vars(base))
     findings = found(checks.NAVIGATION, environment=unpaid)
-    assert findings.passed
+    assert failed(findings) == [] and named(findings, "return along g").result == "BLIND"
     assert any("return along g all" in line for line in findings.not_proved)
 
 
@@ -327,9 +332,56 @@ def test_deviation_of_a_mean_is_counted_in_standard_errors():
     """Estimates 0 and 2 in one of two coordinates: mean 1, standard error 1; 3 away is 2 standard errors."""
     estimates = [np.array([0.0, 0.0]), np.array([2.0, 0.0])]
     check = sampled_mean("x", estimates, np.array([3.0, 0.0]), "")
-    assert (check.measured, check.limit, check.passed) == (2.0, 4.0, True)
+    assert (check.measured, check.limit, check.result) == (2.0, 4.0, "BLIND")
     assert check.blind == pytest.approx(4 / 3)
-    assert not sampled_mean("x", estimates, np.array([6.0, 0.0]), "").passed
+    assert sampled_mean("x", estimates, np.array([4.5, 0.0]), "").result == "PASS"  # 3.5 away, blind to 8/9
+    assert sampled_mean("x", estimates, np.array([6.0, 0.0]), "").result == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("measured", "blind", "result"),
+    [
+        (3.0, None, "PASS"),
+        (3.0, 1.0, "PASS"),
+        (3.0, 1.01, "BLIND"),
+        (3.0, np.inf, "BLIND"),
+        (5.0, 36.8, "FAIL"),
+        (np.nan, 0.1, "FAIL"),
+        (3.0, np.nan, "BLIND"),
+    ],
+)
+def test_a_check_that_cannot_see_its_whole_value_has_not_passed(measured, blind, result):
+    """What it saw comes first; then whether it could have told the value from zero."""
+    check = Check("x", measured, 4.0, "s.e.", "", blind=blind)
+    assert (check.result, check.passed) == (result, result == "PASS")
+
+
+def test_of_an_expected_zero_every_error_is_hidden():
+    """No scale, so no relative error can be seen: blind, also where all estimates are zero."""
+    assert sampled_mean("x", [np.zeros(2), np.zeros(2)], np.zeros(2), "").blind == np.inf
+
+
+def test_few_trajectories_pass_nothing():
+    """Two in a batch hide 36 times the gradient, at any seed; that is said, and is no pass."""
+    for seed in range(3):
+        findings = found(checks.NAVIGATION, seed, trajectories=1)
+        assert not findings.passed and named(findings, "return along g").result == "BLIND"
+
+
+def test_many_returns_are_sampled_batch_by_batch(monkeypatch):
+    """However many there are in all, no more than a batch lies in memory; the report counts them."""
+    task, params = checks.task_and_params(checks.NAVIGATION)
+    sizes, said = [], []
+    outcomes = Sampler.outcomes
+
+    def record(self, params, m, rng):
+        sizes.append(m)
+        return outcomes(self, params, m, rng)
+
+    monkeypatch.setattr(Sampler, "outcomes", record)
+    gradcheck(task, params, 0, 640, said.append)
+    assert sizes == [10] * 128
+    assert said[63:65] == ["sampled gradients, batch 64 of 64", "sampled returns, batch 1 of 64"]
 
 
 def test_noise_across_does_not_hide_a_deviation_along():

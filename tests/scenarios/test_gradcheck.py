@@ -1,5 +1,6 @@
 """``gradcheck`` as a person types it: what it prints, how it ends, what it refuses."""
 
+import itertools
 import json
 
 import numpy as np
@@ -10,15 +11,15 @@ from edge_fed.federated.task import initial_params
 from edge_fed.gradcheck import Check, Findings
 from edge_fed.policies import POLICIES
 from edge_fed.policies.mlp import Mlp, make_mlp
-from scenarios import gradcheck
+from scenarios import gradcheck, patience
 from scenarios.command_line import main
 
-FEW = ("--trajectories", "256", "--set", "environment.horizon=4")
+FEW = ("--trajectories", "256", "--set", "environment.horizon=4")  # too few to see anything sampled
 
 
 def found(capsys: pytest.CaptureFixture[str], *flags: str, code: int = 0) -> dict:
     """The one object that --json prints."""
-    assert main(["gradcheck", "--json", *FEW, *flags]) == code
+    assert main(["gradcheck", "--json", *flags]) == code
     return json.loads(capsys.readouterr().out)
 
 
@@ -57,7 +58,7 @@ def test_a_failed_check_is_exit_code_1(
         return _WrongSign(spaces, make_mlp(spaces, args).sizes[1:-1])
 
     monkeypatch.setitem(POLICIES, "mlp", make)
-    result = found(capsys, code=1)
+    result = found(capsys, *FEW, code=1)
     assert not result["success"]
     assert next(check["name"] for check in result["checks"] if not check["passed"]) == "score"
     assert main(["gradcheck", *FEW]) == 1
@@ -67,11 +68,40 @@ def test_a_failed_check_is_exit_code_1(
 
 def test_people_read_what_is_proved_and_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     """Each check with its deviation and limit, the gaps, the verdict."""
-    assert main(["gradcheck", *FEW]) == 0
+    assert main(["gradcheck"]) == 0
     said = capsys.readouterr().out
     for words in ("score", "PASS", "6e-07 relative", "4 s.e.", "change of J", "Not proved:", "Markov"):
         assert words in said
     assert said.rstrip().endswith("all 9 checks passed")
+
+
+def test_a_check_that_could_not_have_failed_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """Noise as large as the gradient: BLIND, no success, exit code 1, and what to do; nothing failed."""
+    result = found(capsys, *FEW, code=1)
+    assert not result["success"]
+    (blind,) = [check for check in result["checks"] if not check["passed"]]
+    assert (blind["name"], blind["result"]) == ("return along g", "BLIND")
+    assert blind["blind"] > 1 and blind["measured"] <= blind["limit"]
+    assert main(["gradcheck", *FEW]) == 1
+    said = capsys.readouterr().out
+    assert f"1 of 9 checks is blind: return along g (errors up to {blind['blind']:.0%})" in said
+    assert "next: more --trajectories" in said and "failed" not in said and "all 9" not in said
+
+
+def test_slow_checks_say_what_they_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On standard error, so that --json stays one object; nothing if it takes no time."""
+    monkeypatch.setattr(patience.time, "monotonic", itertools.count(0.0, 2.0).__next__)
+    assert main(["gradcheck", "--json", *FEW]) == 1
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
+    assert lines[0] == "gradcheck: sampled gradients, batch 1 of 64"
+    assert lines[-1] == "gradcheck: sampled returns, batch 64 of 64"
+    json.loads(said.out)
+    monkeypatch.setattr(patience.time, "monotonic", lambda: 0.0)
+    assert main(["gradcheck", *FEW]) == 1
+    assert capsys.readouterr().err == ""
 
 
 def test_infinite_deviations_are_null_in_json(
@@ -93,6 +123,8 @@ def test_infinite_deviations_are_null_in_json(
     [
         (["--agent", "99"], "--agent 99"),
         (["--trajectories", "0"], "--trajectories 0"),
+        (["--trajectories", "127"], "--trajectories 127: must be 128 to 1000000"),
+        (["--trajectories", "99999999999"], "--trajectories 99999999999: must be 128 to 1000000"),
         (["no-such-scenario"], "no-such-scenario"),
         (["--set", "policy.name=sofmax"], "did you mean 'softmax'"),
         (["--set", "policy.name=softmax"], "policy.name"),
@@ -110,7 +142,7 @@ def test_parameters_are_those_of_the_configured_initialization(monkeypatch: pyte
     """What is checked lies beside the run's own initial parameters."""
     seen = []
 
-    def spy(task, initial, seed, trajectories):
+    def spy(task, initial, seed, trajectories, report):
         seen.append((initial, seed, trajectories))
         return Findings((), ())
 
