@@ -38,7 +38,7 @@ def summary_lines(found: "Reproduction") -> list[str]:
     lines += [f"{study}: no results yet of {', '.join(arms)}" for study, arms in found.absent.items()]
     lines += [f"{made.name}: {', '.join(made.files) or f'NOT DRAWN: {made.why}'}" for made in found.figures]
     lines += [
-        f"{verdict.figure}: {verdict.verdict}: {verdict.what}: {verdict.detail}"
+        ": ".join(filter(None, (verdict.figure, verdict.verdict, verdict.what, verdict.detail)))
         for verdict in found.verdicts
         if verdict.verdict != "reproduced"
     ]
@@ -72,6 +72,7 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     interval = " to ".join(map(number, verdict.interval)) if verdict.interval else ""
     published = "" if verdict.published is None else number(verdict.published)
     ours = "" if verdict.ours is None else number(verdict.ours)
-    short = verdict.detail.startswith("by ") or verdict.verdict == "too few seeds"
-    kind = f"{verdict.verdict} {verdict.detail.partition(';')[0]}" if short else verdict.verdict
+    by = f" {verdict.detail.partition(';')[0]}" if verdict.detail.startswith("by ") else ""
+    few = f": {verdict.detail.partition(':')[0]}" if verdict.verdict == "too few seeds" else ""
+    kind = verdict.verdict + by + few
     return verdict.what, published, verdict.accepted, ours, interval, str(verdict.n), kind

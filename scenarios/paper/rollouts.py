@@ -90,7 +90,7 @@ def read_rollouts(path: Path, arm: Arm) -> Rollouts:
     """Reads what `as_table` wrote.
 
     Raises:
-        ConfigError: The file is missing, is no such table, or was made with another configuration.
+        ConfigError: The file is missing, is no such table or cut off, or was made with another configuration.
     """
     try:
         with path.open(newline="", encoding="utf8") as file:
@@ -101,11 +101,14 @@ def read_rollouts(path: Path, arm: Arm) -> Rollouts:
             )
             for policy in POLICIES
         }
-        paths = {policy: points.reshape(EPISODES, -1, 2) for policy, points in found.items()}
+        shape = EPISODES, arm.scenario.environment.horizon + 1, 2
+        paths = {policy: points.reshape(shape) for policy, points in found.items()}
+        if not all(np.isfinite(points).all() for points in paths.values()):
+            raise ValueError("a position is not finite")
         configs = {line["config"] for line in lines}
     except OSError as error:
         raise ConfigError([Fault("", f"cannot be read: {error.strerror}")], str(path)) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
         raise ConfigError([Fault("", f"is no table of rollouts: {error}")], str(path)) from None
     if configs != {arm.config}:
         message = f"was made with configuration {', '.join(sorted(configs))}, arm {arm.name} has {arm.config}"

@@ -51,6 +51,12 @@ def test_rollouts_are_of_the_same_starts_and_read_back(tmp_path: Path) -> None:
     other = msgspec.structs.replace(arm, config="f" * 12)
     with pytest.raises(ConfigError, match=rf"{arm.config}.*{other.config}"):
         read_rollouts(path, other)
+    lines = path.read_text().splitlines(keepends=True)
+    half = [line for line in lines if line.split(",")[3] in {"step", "0", "1", "2"}]  # of each episode
+    for broken in (half, [*lines[:-1], f"{arm.config},scratch,7,20,nan,0\n"]):
+        path.write_text("".join([lines[0], *broken[1:]]))
+        with pytest.raises(ConfigError, match="no table of rollouts"):
+            read_rollouts(path, arm)
     path.write_text("policy,x\nbefore,1\n")
     with pytest.raises(ConfigError, match="no table of rollouts"):
         read_rollouts(path, arm)
