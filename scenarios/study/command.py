@@ -16,11 +16,11 @@ from scenarios.study import arms_picture
 from scenarios.study.claims_command import Judgement, as_json, judged_in, print_claims
 from scenarios.study.plan import Study, load_study, paper_studies
 from scenarios.study.pool import run_study
-from scenarios.study.preregistration import require_preregistered
+from scenarios.study.preregistration import as_ranges, require_preregistered
 from scenarios.study.progress import open_bar
 from scenarios.study.results import Results
 from scenarios.study.seeds import first_seeds, parse_seeds
-from scenarios.study.tables import committed, read_table
+from scenarios.study.tables import absent, committed, read_table
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -135,14 +135,15 @@ def _print(
     picture = str(options.picture) if options.picture else None
     if options.json:
         found = {"success": True, "study": planned.name, "results": results.source,
-                 "arms": list(results.arms), "rows": len(results.rows), "picture": picture}  # fmt: skip
+                 "arms": list(results.arms), "rows": len(results.rows), "picture": picture,
+                 "absent": absent(planned, results, seeds_of(options.seeds, planned))}  # fmt: skip
         print(json.dumps(found | ({"claims": as_json(registered)} if registered else {})))
         return
     if registered:
         print_claims(registered)
     print(f"{planned.name}: {len(results.rows)} measurements of {len(results.arms)} arms in {results.source}")
-    if absent := [arm.name for arm in planned.arms if arm.name not in results.arms]:
-        print(f"no results yet of {', '.join(absent)}")
+    for arm, seeds in absent(planned, results, seeds_of(options.seeds, planned)).items():
+        print(f"no results yet of {arm}, seeds {as_ranges(seeds)}")
     if picture:
         print(f"picture: {picture}")
     print(f"compare two arms: python -m scenarios compare {results.source}:{results.arms[0]} ...")
