@@ -18,6 +18,7 @@ from numpy.random import Generator
 from edge_fed.envs.checker import check_environment
 from edge_fed.errors import BadEnvironment
 from edge_fed.evaluation import tabular_model
+from edge_fed.meta.curvature import BIASED
 from edge_fed.gradcheck.findings import Check, Findings
 from edge_fed.gradcheck.of_policy import actions, derivatives
 from edge_fed.gradcheck.of_task import BATCHES, Report, with_model, without_model
@@ -92,6 +93,7 @@ def _not_proved(checks: list[Check], *, has_model: bool) -> Iterator[str]:
     hidden = ", ".join(f"{name} {blind:.0%}" if isfinite(blind) else f"{name} all" for name, blind in sampled)
     yield f"what sampling noise hides (less with more trajectories), as relative errors up to: {hidden}"
     if has_model:
+        yield f"anything about curvature {', '.join(sorted(BIASED))}: biased by construction, so not compared"
         yield "that the MDP is the one you mean: environment and model only agree with each other"
         return
     yield (

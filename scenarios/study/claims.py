@@ -1,4 +1,4 @@
-"""Judges preregistered claims: each holds, does not hold, or cannot be judged (methods.md 5).
+"""Judges preregistered claims: each holds, is not shown, or cannot be judged (methods.md 5).
 
 - A mean is above a limit if the lower bound of its 95 % interval is; a fraction of seeds is what was counted.
 - Two arms differ if Welch's p is at most 5 % and the interval of the difference does not hold zero
@@ -78,7 +78,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     name: str
     text: str
-    verdict: Literal["holds", "does not hold", "cannot be judged"]
+    verdict: Literal["holds", "not shown", "cannot be judged"]
     reason: str
     conditions: tuple[Judged, ...] = ()
     p: float | None = None
@@ -212,5 +212,5 @@ def _verdict(claim: Claim, judged: tuple[Judged, ...] | str, p: tuple[float, flo
     own, corrected = p or (None, None)
     if corrected is not None and corrected > LEVEL and not failing:
         failing = [f"p = {own:.3g}, over all claims {corrected:.3g} after Holm"]
-    verdict: Literal["holds", "does not hold"] = "does not hold" if failing else "holds"
+    verdict: Literal["holds", "not shown"] = "not shown" if failing else "holds"
     return Verdict(claim.name, claim.text, verdict, "; ".join(failing), judged, own, corrected)

@@ -18,7 +18,7 @@ from scenarios.study.preregistration import REGISTERED, load_preregistration, pr
 from scenarios.study.statistics import Difference, number
 from scenarios.study.tables import committed, find_table
 
-EPILOG = "exit codes: 0 all were judged, also if a claim does not hold; 1 one cannot be judged; 2 usage"
+EPILOG = "exit codes: 0 all were judged, also if a claim is not shown; 1 one cannot be judged; 2 usage"
 HEADS = ("condition", "found", "limit", "95 % interval", "n", "p", "p Holm")
 LEGEND = (
     "95 % interval: BCa bootstrap, marked (t) with fewer than six seeds; p: Welch's test; "

@@ -83,11 +83,11 @@ def test_a_mean_and_a_fraction_that_are_above_hold() -> None:
 def test_a_mean_above_whose_bound_is_below_does_not_hold() -> None:
     """Mean 1.85 is above 1.8, its lower bound is not; the reason names what fails and what was found."""
     (found,) = verdicts({"a": spread(1.85)}, CURES)
-    assert (found.verdict, [part.holds for part in found.conditions]) == ("does not hold", [False, True])
+    assert (found.verdict, [part.holds for part in found.conditions]) == ("not shown", [False, True])
     assert found.reason.startswith("not so: lower 95 % bound of the mean of a above 1.8 (found 1.7")
 
 
-@pytest.mark.parametrize(("collapsed", "verdict"), [(4, "holds"), (5, "does not hold")])
+@pytest.mark.parametrize(("collapsed", "verdict"), [(4, "holds"), (5, "not shown")])
 def test_at_least_ninety_percent_is_thirty_six_of_forty(collapsed: int, verdict: str) -> None:
     """The counted fraction may equal the registered one; a seed at the threshold is not above it."""
     (found,) = verdicts({"a": [1.5] * collapsed + [2.4] * (40 - collapsed)}, CURES)
@@ -103,7 +103,7 @@ def test_each_placebo_must_be_beaten() -> None:
     assert found.p == found.p_holm == difference(arms["a"], arms["y"]).p
     (found,) = verdicts({**arms, "y": spread(2.08)}, PLACEBOS)
     assert (found.verdict, [part.holds for part in found.conditions]) == (
-        "does not hold",
+        "not shown",
         [True, False, True],
     )
     assert "mean of a minus mean of y is positive (found 0.02)" in found.reason
@@ -114,11 +114,11 @@ def test_each_placebo_must_be_beaten() -> None:
     [
         ("either", 2.3, "holds"),
         ("either", 1.9, "holds"),
-        ("either", 2.1, "does not hold"),
-        ("positive", 2.3, "does not hold"),
+        ("either", 2.1, "not shown"),
+        ("positive", 2.3, "not shown"),
         ("positive", 1.9, "holds"),
         ("negative", 2.3, "holds"),
-        ("negative", 1.9, "does not hold"),
+        ("negative", 1.9, "not shown"),
     ],
 )
 def test_a_difference_has_the_sign_that_was_claimed(sign: str, mean: float, verdict: str) -> None:
@@ -137,7 +137,7 @@ def test_an_interval_without_zero_is_not_enough() -> None:
     figures = found.conditions[0].figures
     assert isinstance(figures, Difference)
     assert (figures.interval.low > 0, figures.p > 0.05) == (True, True)
-    assert (found.verdict, found.conditions[0].holds) == ("does not hold", False)
+    assert (found.verdict, found.conditions[0].holds) == ("not shown", False)
 
 
 def test_differences_are_corrected_over_the_claims() -> None:
@@ -150,7 +150,7 @@ def test_differences_are_corrected_over_the_claims() -> None:
     beside, _ = verdicts({**weak, "c": spread(1.0)}, EITHER, strong)
     assert (beside.verdict, beside.p_holm) == ("holds", alone.p)
     alike, _ = verdicts({**weak, "c": weak["b"]}, EITHER, strong)
-    assert (alike.verdict, alike.p_holm) == ("does not hold", pytest.approx(2 * (alone.p or 0)))
+    assert (alike.verdict, alike.p_holm) == ("not shown", pytest.approx(2 * (alone.p or 0)))
     assert alike.conditions[0].holds
     assert "over all claims 0.0595 after Holm" in alike.reason
 
@@ -160,7 +160,7 @@ def test_a_claim_that_cannot_be_judged_makes_the_others_no_easier() -> None:
     weak = {"a": spread(2.1), "b": spread(2.1 - 0.099)}
     open_, cures, other = verdicts(weak, EITHER, CURES, PLACEBOS)
     assert (other.verdict, other.p, other.p_holm) == ("cannot be judged", None, None)
-    assert (open_.verdict, open_.p_holm) == ("does not hold", pytest.approx(2 * (open_.p or 0)))
+    assert (open_.verdict, open_.p_holm) == ("not shown", pytest.approx(2 * (open_.p or 0)))
     assert cures.verdict == "holds"
 
 
@@ -216,14 +216,14 @@ def test_the_last_round_of_training_is_judged_and_not_the_newest_line() -> None:
     beyond = [msgspec.structs.replace(row, round=999, value=9.0) for row in bad.rows if row.round == 150]
     more = Results("table.csv", (*bad.rows, *beyond))
     (found,) = judge(registered(CURES), FILE, {"s": Evidence(more, DIGEST, FILE, STUDY)})
-    assert (found.verdict, found.conditions[1].found) == ("does not hold", 0)
+    assert (found.verdict, found.conditions[1].found) == ("not shown", 0)
 
 
 def test_only_confirmatory_seeds_count() -> None:
     """Ten better seeds from elsewhere in the same table change nothing."""
     more = table({"a": [*spread(1.7), *[9.0] * 10]}, [*SEEDS, *range(10)])
     (found,) = judge(registered(CURES), FILE, {"s": Evidence(more, DIGEST, FILE, STUDY)})
-    assert found.verdict == "does not hold"
+    assert found.verdict == "not shown"
     assert isinstance(found.conditions[0].figures, Summary) and found.conditions[0].figures.n == 40
 
 

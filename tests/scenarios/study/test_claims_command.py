@@ -38,11 +38,11 @@ def judged(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, di
 def test_every_claim_is_judged_on_the_tables(
     results: Path, prereg: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With all figures; a claim that does not hold is no failure of the command."""
+    """With all figures; a claim that is not shown is no failure of the command."""
     code, found = judged(capsys, "--results", str(results))
     assert (code, found["success"], found["preregistration"]) == (0, True, preregistration_sha256(prereg))
     verdicts = {claim["name"]: claim["verdict"] for claim in found["claims"]}
-    assert verdicts == {"guard": "holds", "placebo": "holds", "pays": "does not hold"}
+    assert verdicts == {"guard": "holds", "placebo": "holds", "pays": "not shown"}
     guard, placebo, _ = found["claims"]
     assert [(part["found"], part["limit"]) for part in guard["conditions"]] == [
         (summarize(CURVATURE["guarded"]).interval.low, 1.8),
@@ -131,7 +131,7 @@ def test_a_table_that_was_changed_since_is_not_judged(
     made["csv_sha256"] = hashlib.sha256(table.read_bytes()).hexdigest()
     beside.write_text(json.dumps(made))
     code, found = judged(capsys, "--results", str(results))
-    assert (code, found["claims"][2]["verdict"]) == (0, "does not hold")
+    assert (code, found["claims"][2]["verdict"]) == (0, "not shown")
     table.write_text(table.read_text().replace("meta_objective,0.", "meta_objective,1.", 1))
     code, found = judged(capsys, "--results", str(results))
     assert code == 1 and "grid.csv: is not as it was written, grid.json says" in found["claims"][2]["reason"]
