@@ -18,11 +18,11 @@ from numpy.random import Generator
 from edge_fed.envs.checker import check_environment
 from edge_fed.errors import BadEnvironment
 from edge_fed.evaluation import tabular_model
-from edge_fed.meta.curvature import BIASED
 from edge_fed.gradcheck.findings import Check, Findings
 from edge_fed.gradcheck.of_policy import actions, derivatives
 from edge_fed.gradcheck.of_task import BATCHES, Report, with_model, without_model
 from edge_fed.meta.base import Task
+from edge_fed.meta.curvature import BIASED
 from edge_fed.params import F8
 from edge_fed.rollouts import Sampler
 from edge_fed.seeding import Purpose, stream
