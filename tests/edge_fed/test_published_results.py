@@ -91,7 +91,7 @@ def test_few_shot(pool):
 
 
 def test_the_guard_cures_the_collapse_of_exact_at_ten_curvature_trajectories(pool):
-    """Guarded: every seed above 0.9. Unguarded: every one below 0.5. (Forty seeds: docs/curvature.md.)"""
+    """Guarded: every seed above 0.9. Unguarded: every one below 0.5. Forty seeds: docs/curvature.md."""
     guarded = list(pool.map(exact_navigation, [(0.5, seed) for seed in SEEDS]))
     assert min(guarded) > 0.9
     unguarded = list(pool.map(exact_navigation, [("off", seed) for seed in SEEDS]))
