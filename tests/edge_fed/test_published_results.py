@@ -91,11 +91,16 @@ def test_few_shot(pool):
 
 
 def test_the_guard_cures_the_collapse_of_exact_at_ten_curvature_trajectories(pool):
-    """Guarded: every seed above 0.9. Unguarded: every one below 0.5. Forty seeds: docs/curvature.md."""
+    """Guarded: every seed above 0.9. Unguarded: half of them below 0.5 at least, none as good as a guarded one.
+
+    Of ten unguarded seeds on one CPU the best reached 0.25, of the same seeds on another one 0.66: where
+    training collapses the last bits decide. Forty guarded seeds: docs/curvature.md.
+    """
     guarded = list(pool.map(exact_navigation, [(0.5, seed) for seed in SEEDS]))
     assert min(guarded) > 0.9
     unguarded = list(pool.map(exact_navigation, [("off", seed) for seed in SEEDS]))
-    assert max(unguarded) < 0.5
+    assert np.median(unguarded) < 0.5
+    assert max(unguarded) < min(guarded)
 
 
 def test_untrained_floor_is_exact():
