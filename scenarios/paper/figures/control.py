@@ -19,7 +19,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     **ARMS,
     "first_order-value": {"color": RED, "marker": "D", "label": "first-order, value baseline"},
     "fedavg_pg-value": {"color": SKY, "marker": "v", "label": "FedAvg-PG, value baseline"},
-    "exact-guarded": {"color": PURPLE, "marker": "P", "label": "exact, guard 1/2, value baseline"},
+    "exact-value": {"color": PURPLE, "marker": "P", "label": "exact, guard 1/2, value baseline"},
 }
 OTHERS = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
 OUTCOMES = ("return", "success")
