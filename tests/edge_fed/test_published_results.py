@@ -91,7 +91,7 @@ def test_few_shot(pool):
 
 
 def test_the_guard_cures_the_collapse_of_exact_at_ten_curvature_trajectories(pool):
-    """Two seeds: guarded both above 0.9; unguarded neither as good as a guarded one, and collapsed on average.
+    """Two seeds: guarded both above 0.9; unguarded neither as good, and collapsed on average.
 
     Of ten unguarded seeds on one CPU the best reached 0.25, of the same seeds on another one 0.66: where
     training collapses the last bits decide. Forty guarded seeds: docs/curvature.md.
