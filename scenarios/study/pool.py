@@ -53,8 +53,11 @@ def run_study(
     total = sum(_cost(arm) for arm, _ in wanted)
     spent = sum(_cost(arm) for arm, _, cell in kept if cell)
     report(spent / total, f"{len(done)} of {len(wanted)} cells were there")
-    wait_ = lambda running: report(spent / total, f"{running} cells are running")  # noqa: E731
-    for arm, seed, cell in _run(study, [(arm, seed) for arm, seed, cell in kept if not cell], jobs, wait_):
+
+    def waiting(running: int) -> None:
+        report(spent / total, f"{running} cells are running")
+
+    for arm, seed, cell in _run(study, [(arm, seed) for arm, seed, cell in kept if not cell], jobs, waiting):
         done[arm.name, seed] = msgspec.structs.replace(cell, preregistration=preregistration)
         store.save(arm, seed, done[arm.name, seed])
         spent += _cost(arm)
