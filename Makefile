@@ -45,7 +45,7 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/lint-imports
 
 test: $(VENV)/.dev $(if $(findstring torch,$(EXTRAS)),$(VENV)/.dev-torch) lint
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --dist worksteal
 
 clean:
 	rm -rf $(VENV) build runs *.egg-info
