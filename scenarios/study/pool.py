@@ -24,9 +24,9 @@ KEEP_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
     "MALLOC_TOP_PAD_": str(2**26),
 }
-"""glibc gives large arrays back to the kernel and asks for fresh pages with every batch: with 200 trajectories
-in a batch a third of a cell's time (35.6 s became 23.5 s), with 10 a twelfth. Read when a process starts; other
-C libraries ignore it. A value that the user set stands."""
+"""glibc gives large arrays back to the kernel and asks for fresh pages with every batch: with 200
+trajectories in a batch a third of a cell's time (35.6 s became 23.5 s), with 10 a twelfth. Read when a
+process starts; other C libraries ignore it. A value that the user set stands."""
 
 Report = Callable[[float, str], None]
 """(fraction of the work that is done, what was done last)."""
