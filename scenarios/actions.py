@@ -46,6 +46,10 @@ class Kill(Step, frozen=True):
     """SIGKILL, or its counterpart among tasks."""
 
 
+class Terminate(Step, frozen=True):
+    """SIGTERM, or its counterpart among tasks: the program says goodbye and ends."""
+
+
 class Tell(Step, frozen=True):
     """Send a supervisor's command."""
 
@@ -124,6 +128,8 @@ def _kill(child: str, _goal: int, round_: int | None, args: Args) -> Planned:
     if "point" in args:
         die = Tell(child, {"command": "die", "point": args["point"], "round": round_})
         return [(0, doom), (0, die), (1, until)]
+    if args.get("signal") == "TERM":
+        return [(0, Terminate(child)), (0, until)]
     return [(0, doom), (0, Kill(child)), (0, until)]
 
 
@@ -165,6 +171,7 @@ _SERVER_ARGS = {
     "down_s": _DOWN_S,
 }
 _POINT = Argument("the agent kills itself there in round r", words=AGENT_POINTS)
+_SIGNAL = Argument("KILL (the default), or TERM: it says goodbye and ends in order", words=("KILL", "TERM"))
 _FOR_S = {"for_s": Argument("seconds until it goes on", high=3600.0)}
 _LINK = {
     "latency_s": "seconds one way",
@@ -190,7 +197,7 @@ ACTIONS: dict[str, ActionKind] = {
     "kill": ActionKind(
         meaning="SIGKILL: an agent counts in round r-1, not in r; a server is started again after down_s",
         steps=_kill,
-        args={"point": _POINT},
+        args={"point": _POINT, "signal": _SIGNAL},
         server_args=_SERVER_ARGS,
         agent=EVERYWHERE,
         server=_SIGNALS,
@@ -199,7 +206,11 @@ ACTIONS: dict[str, ActionKind] = {
     "restart": ActionKind(
         meaning="kill, then ready again before round r opens, or down_rounds later",
         steps=_restart,
-        args={"point": _POINT, "down_rounds": Argument("rounds that it misses", whole=True)},
+        args={
+            "point": _POINT,
+            "signal": _SIGNAL,
+            "down_rounds": Argument("rounds that it misses", whole=True),
+        },
         server_args=_SERVER_ARGS,
         agent=EVERYWHERE,
         server=_SIGNALS,

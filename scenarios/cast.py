@@ -10,12 +10,12 @@ import msgspec
 from edge_fed.config import RunConfig
 from edge_fed.program.files import write_atomic
 from edge_fed.program.run_folder import RunFolder
-from scenarios.actions import Kill, Pause, Resume, Start, Tell
+from scenarios.actions import Kill, Pause, Resume, Start, Tell, Terminate
 from scenarios.orders import Happening, Spoke, StartServer
 from scenarios.timeline import Scenario
 
 Happenings = asyncio.Queue[Happening]
-Carried = StartServer | Start | Kill | Pause | Resume | Tell
+Carried = StartServer | Start | Kill | Terminate | Pause | Resume | Tell
 
 
 class Cast(Protocol):

@@ -22,6 +22,7 @@ from scenarios.actions import (
     Start,
     Step,
     Tell,
+    Terminate,
     UntilLost,
     UntilReady,
 )
@@ -225,11 +226,11 @@ class Director:
                 self._start(step, orders)
             case Resume(after_s=after_s) if after_s > 0:
                 self._timers.append((now + after_s, Resume(step.child)))
-            case Kill() | Tell() | Pause() | Resume():
+            case Kill() | Terminate() | Tell() | Pause() | Resume():
                 self._signal(step, orders)
         return True
 
-    def _signal(self, step: Kill | Tell | Pause | Resume, orders: list[Order]) -> None:
+    def _signal(self, step: Kill | Terminate | Tell | Pause | Resume, orders: list[Order]) -> None:
         """Orders something from a child that is running."""
         if step.child not in self._alive:
             orders.append(Note("warning", f"{step.child} is not running: no {type(step).__name__.lower()}"))

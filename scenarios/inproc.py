@@ -12,7 +12,7 @@ from edge_fed.program.exit_codes import ProgramError
 from edge_fed.program.log import Logger
 from edge_fed.program.run_folder import RunFolder
 from protocol.transport.context import Context
-from scenarios.actions import SERVER, Kill, Pause, Resume, Start, Tell
+from scenarios.actions import SERVER, Kill, Pause, Resume, Start, Tell, Terminate
 from scenarios.cast import Carried, EventsTo, Happenings, patience_s
 from scenarios.orders import Ended, StartServer
 from scenarios.timeline import Scenario
@@ -59,6 +59,8 @@ class Tasks:
                 self._begin(order.child, lambda supervisor: self._agent(order, supervisor))
             case Kill(child=child):
                 self._tasks[child].cancel()
+            case Terminate(child=child) if child in self._tasks:
+                self._supervisors[child].command({"command": "stop"})
             case Tell(child=child, command=command):
                 if child in self._tasks:
                     self._supervisors[child].command(command)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edge_fed.program.run_folder import RunFolder
-from scenarios.actions import SERVER, Kill, Pause, Resume, Start, Tell
+from scenarios.actions import SERVER, Kill, Pause, Resume, Start, Tell, Terminate
 from scenarios.cast import Carried, Happenings, patience_s
 from scenarios.orders import Ended, Spoke, StartServer
 from scenarios.timeline import Scenario
@@ -69,6 +69,8 @@ class Processes:
                     await self._start_agent(order, self._address)
             case Kill(child=child):
                 self._signal(child, signal.SIGKILL)
+            case Terminate(child=child):
+                self._signal(child, signal.SIGTERM)
             case Pause(child=child):
                 self._signal(child, signal.SIGSTOP)
             case Resume(child=child):
@@ -89,6 +91,11 @@ class Processes:
             for child in list(self._children):  # also when this was cancelled
                 self._signal(child, signal.SIGKILL)
             shutil.rmtree(self._private, ignore_errors=True)
+
+    def cut(self) -> None:
+        """Kills every child at once, as a power cut does."""
+        for child in list(self._children):
+            self._signal(child, signal.SIGKILL)
 
     async def stop(self) -> None:
         """Asks every child to end in order: the word on stdin, then its end."""

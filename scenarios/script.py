@@ -113,6 +113,8 @@ def _action_faults(scenario: Scenario, action: Action, path: str) -> Iterator[Fa
             yield Fault(f"{path}.args.{name}", f"is {value!r}, expected {problem}", allowed[name].meaning)
         elif name in ("point", "down_rounds") and action.at_round is None:
             yield Fault(f"{path}.args.{name}", "needs at_round: it counts in rounds")
+    if "point" in action.args and "signal" in action.args:
+        yield Fault(f"{path}.args.signal", "does not go with point: there it kills itself", "leave one out")
     for name, argument in allowed.items():
         if argument.required and name not in action.args:
             yield Fault(f"{path}.args.{name}", "is missing", argument.meaning)

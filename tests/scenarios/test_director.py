@@ -1,6 +1,6 @@
 """The director as lists of happenings and orders: no processes, no loop, no clock."""
 
-from scenarios.actions import Kill, Pause, Resume, Start, Tell
+from scenarios.actions import Kill, Pause, Resume, Start, Tell, Terminate
 from scenarios.director import Director
 from scenarios.orders import Ended, Finish, Happening, Note, Order, Spoke, StartServer, Tick
 from scenarios.timeline import Scenario
@@ -77,6 +77,15 @@ def test_a_leaver_says_goodbye_and_is_waited_for() -> None:
     assert stage.server("held", round=5) == [Tell("agent-3", {"command": "leave"})]
     assert stage.server("lost", agent=3, why="bye") == []
     assert stage.tell(Ended("agent-3", 0)) == [proceed(5)]
+
+
+def test_an_agent_that_is_terminated_says_goodbye_itself() -> None:
+    """SIGTERM instead of SIGKILL: nobody needs to be told that it is gone; a restart brings it back."""
+    stage = Stage(scenario_of(action("restart", args='signal = "TERM"'))).running()
+    assert stage.server("held", round=5) == [Terminate("agent-3")]
+    assert stage.server("lost", agent=3, why="bye") == []
+    assert stage.tell(Ended("agent-3", 143)) == [AGENTS[3]]
+    assert stage.ready(3) == [proceed(5)]
 
 
 def test_a_restarted_agent_is_back_before_the_round_opens() -> None:

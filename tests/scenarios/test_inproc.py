@@ -37,6 +37,7 @@ TIMELINES = {
     "a kill and a leave": action("kill", when="at_round = 3") + action("leave", "1", "at_round = 5"),
     "a restart": action("restart", when="at_round = 3"),
     "a restart after two rounds": action("restart", when="at_round = 2", args="down_rounds = 2"),
+    "a goodbye and a restart": action("restart", when="at_round = 3", args='signal = "TERM"'),
     "deaths at points": action("restart", "0", "at_round = 2", 'point = "trained"')
     + action("restart", "1", "at_round = 4", 'point = "sent"')
     + action("kill", "2", "at_round = 5", 'point = "assigned"'),

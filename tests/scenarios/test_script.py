@@ -91,6 +91,7 @@ WRONG = [
     (action("kill", args='point = "theta"'), ["is 'theta', expected one of assigned, trained, sent"]),
     (action("kill", "server", args='point = "sent"'), ["is 'sent', expected one of theta, update, array"]),
     (action("restart", args="down_rounds = 1.5"), ["is 1.5, expected a whole number from 0"]),
+    (action("kill", args='point = "sent", signal = "TERM"'), ["args.signal: does not go with point"]),
     (action("restart", when="at_s = 1", args="down_rounds = 1"), ["args.down_rounds: needs at_round"]),
     (action("kill", when="at_s = 1", args='point = "sent"'), ["args.point: needs at_round"]),
     (action("slow"), ["timeline.0.args.compute_delay_s: is missing", "seconds per local step"]),
