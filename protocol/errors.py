@@ -4,6 +4,7 @@ ProtocolError
 ├── LocalProtocolError     we tried to send something illegal; nothing was sent
 ├── RemoteProtocolError    the peer sent something illegal; ``code`` is the code of the ERROR that answers it
 │   └── VersionMismatch    the peer speaks another major version
+├── LibraryTooOld          the installed libzmq has known holes
 └── TransportError
     ├── AddressError       the address is busy, invalid, too long, or not a server's to take
     ├── NotConnected       an agent's send: no connection to the server, or the server has stopped reading
@@ -51,6 +52,10 @@ class VersionMismatch(RemoteProtocolError):
             f"the peer speaks protocol {major}.{minor}, this program {MAJOR}.{MINOR}; "
             "install the same major version of edge-fed on both sides",
         )
+
+
+class LibraryTooOld(ProtocolError):
+    """The installed libzmq is not safe to use; the message says what to type."""
 
 
 class TransportError(ProtocolError):

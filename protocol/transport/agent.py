@@ -1,21 +1,26 @@
 """An agent's end: one DEALER socket that connects to the server and reconnects by itself."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Self
 
 import zmq
 
-from protocol.errors import NotConnected
+from protocol.errors import AddressError, NotConnected
 from protocol.limits import Limits
 from protocol.tensors import Buffer
 from protocol.transport.addresses import explain, parse
 from protocol.transport.context import Context
+from protocol.transport.curve import AgentKeys, secure_agent
+from protocol.transport.failures import Judge, Refusal, kind_by_greeting
+from protocol.transport.greeting import mechanism_of
 from protocol.transport.pump import Pump, configure
 
 RECONNECT_MS = 20  # doubles: an agent that is up a moment before its server should not wait for it
 RECONNECT_MAX_MS = 100  # as often as libzmq by default; a launch waits for the slowest retry
 CONNECT_MS = 5_000  # a host that swallows packets is tried again before the kernel's two minutes
 LINGER_MS = 500  # for the last BYE or REPORT
+GARBAGE_S = 1.0  # pause before what answered no handshake of ZeroMQ is tried again
 
 
 class AgentSocket:
@@ -27,23 +32,34 @@ class AgentSocket:
         address: The server's.
     """
 
-    def __init__(self, pump: Pump, address: str) -> None:
+    def __init__(self, pump: Pump, address: str, *, keyed: bool = False) -> None:
         self.address = address
         self._pump = pump
+        self._keyed = keyed
 
     @classmethod
-    def connect(cls, context: Context, address: str, limits: Limits | None = None) -> Self:
+    def connect(
+        cls,
+        context: Context,
+        address: str,
+        limits: Limits | None = None,
+        keys: AgentKeys | None = None,
+    ) -> Self:
         """Starts to connect, for as long as it takes; needs a running event loop.
 
         Args:
             context: Of this program; for ``inproc://`` the server's.
             address: The server's address.
             limits: Largest frame and message.
+            keys: Speak CURVE with these; None: in clear. Not for ``inproc://``.
 
         Raises:
             AddressError: The address is invalid or too long.
         """
         parts = parse(address, bind=False)
+        inproc = parts.scheme == "inproc"
+        if inproc and keys:
+            raise AddressError(f"{address}: inproc has no keys; it never leaves the process")
         limits = limits or Limits()
         socket = context.raw.socket(zmq.DEALER)
         try:
@@ -52,7 +68,10 @@ class AgentSocket:
             socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
             socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
             socket.setsockopt(zmq.IPV6, int(parts.is_ipv6))
-            pump = Pump(context, socket, limits, monitored=parts.scheme != "inproc")
+            if keys:
+                secure_agent(socket, keys)
+            judge = None if inproc else Judge(keyed=keys is not None)
+            pump = Pump(context, socket, limits, judge=judge)
         except BaseException:
             socket.close(0)
             raise
@@ -61,7 +80,7 @@ class AgentSocket:
         except zmq.ZMQError as error:
             pump.close(0)
             raise explain(address, error) from error
-        return cls(pump, address)
+        return cls(pump, address, keyed=keys is not None)
 
     @property
     def bytes_sent(self) -> int:
@@ -80,6 +99,21 @@ class AgentSocket:
             Closed: The socket was closed.
         """
         await self._pump.writable()
+
+    async def refused(self) -> Refusal:
+        """Waits until it is known that this server and this agent's keys do not belong together.
+
+        Run it as long as the socket lives: it also dials again where libzmq would not.
+        """
+        while True:
+            kind = await self._pump.failure()
+            if kind == "garbage":
+                await asyncio.sleep(GARBAGE_S)
+                self._pump.dial_again(self.address)
+            elif kind != "broken_off":
+                return kind
+            elif found := kind_by_greeting(await mechanism_of(self.address), keyed=self._keyed):
+                return found
 
     async def receive(self) -> list[memoryview]:
         """Waits for a message of the server; one task at a time; cancelling it loses nothing.

@@ -6,7 +6,21 @@ from typing import Protocol, Self
 
 import zmq
 
+from protocol.errors import LibraryTooOld
+
 TERM_S = 2.0
+OLDEST_LIBZMQ = (4, 3, 5)  # before 4.3.3 a stranger stalls a CURVE server (CVE-2020-15166)
+
+
+def require_libzmq(version: tuple[int, int, int]) -> None:
+    """Refuses a libzmq with known holes.
+
+    Raises:
+        LibraryTooOld: It is older than `OLDEST_LIBZMQ`.
+    """
+    if version < OLDEST_LIBZMQ:
+        have, need = (".".join(map(str, numbers)) for numbers in (version, OLDEST_LIBZMQ))
+        raise LibraryTooOld(f"libzmq {have} is too old, {need} is needed; type: pip install -U pyzmq")
 
 
 class Closable(Protocol):
@@ -28,6 +42,7 @@ class Context:
     """
 
     def __init__(self) -> None:
+        require_libzmq(zmq.zmq_version_info())
         self.raw: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.open: set[Closable] = set()
 

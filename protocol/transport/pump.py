@@ -10,6 +10,7 @@ operation that may have done so asks for the events if somebody waits for them.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 import zmq
@@ -18,6 +19,7 @@ from protocol.errors import Closed, LocalProtocolError
 from protocol.limits import HIGH_WATER_MARK, MAX_HEADER_BYTES, PREAMBLE_BYTES, Limits
 from protocol.tensors import Buffer
 from protocol.transport.context import Context
+from protocol.transport.failures import Judge, Kind
 from protocol.transport.monitor import Monitor
 
 YIELD_MESSAGES = 64  # a receive that is ready does not suspend: other tasks would starve under load
@@ -61,13 +63,22 @@ class Pump:
     Attributes:
         bytes_sent: Of all frames, without routing ids and ZMTP framing.
         bytes_received: The same, for messages that came.
+        sender: Public key of whoever sent the message that came last; empty unless ``keyed``.
     """
 
     def __init__(
-        self, context: Context, socket: zmq.Socket[bytes], limits: Limits, *, monitored: bool = False
+        self,
+        context: Context,
+        socket: zmq.Socket[bytes],
+        limits: Limits,
+        *,
+        judge: Judge | None = None,
+        keyed: bool = False,
     ) -> None:
         self.bytes_sent = 0
         self.bytes_received = 0
+        self.sender = ""
+        self._keyed = keyed
         self._context = context
         self._socket = socket
         self._routed = socket.type == zmq.ROUTER  # a routing id comes before each message
@@ -80,7 +91,7 @@ class Pump:
         self._streak_messages = 0
         self._streak_bytes = 0
         self._loop.add_reader(self._descriptor, self.events)
-        self._monitor = Monitor(socket, self.events) if monitored else None
+        self._monitor = Monitor(socket, self.events, judge) if judge else None
         context.open.add(self)
 
     @property
@@ -130,6 +141,20 @@ class Pump:
                 await self._writer
             finally:
                 self._writer = None
+
+    async def failure(self) -> Kind:
+        """Waits for a failed handshake that something has to be done about; for ever without a judge."""
+        if self._monitor is None:
+            await self._loop.create_future()
+        assert self._monitor is not None
+        return await self._monitor.failures.get()
+
+    def dial_again(self, address: str) -> None:
+        """Connects anew: after a peer that broke the protocol of ZeroMQ libzmq does not try again."""
+        if not self._socket.closed:
+            with contextlib.suppress(zmq.ZMQError):
+                self._socket.disconnect(address)
+            self._socket.connect(address)
 
     def events(self) -> int:
         """What the socket can do now, as `READABLE` and `WRITABLE` bits; wakes those who wait for it.
@@ -205,6 +230,8 @@ class Pump:
             self._socket.send(part, flags)
 
     def _rest(self, frame: zmq.Frame) -> list[memoryview]:
+        if self._keyed:
+            self.sender = str(frame.get("User-Id"))
         frames = [frame.buffer]
         size = 0 if self._routed else len(frame)
         while frame.more:

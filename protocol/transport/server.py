@@ -7,12 +7,15 @@ from typing import Self
 
 import zmq
 
-from protocol.errors import Lagging, Unreachable
+from protocol.errors import AddressError, Lagging, Unreachable
 from protocol.limits import Limits
 from protocol.tensors import Buffer
 from protocol.transport.addresses import claim_ipc, explain, parse
 from protocol.transport.context import Context
+from protocol.transport.curve import Guard, secure_server
+from protocol.transport.monitor import FailureMonitor
 from protocol.transport.pump import Pump, configure
+from protocol.transport.zap import ZapHandler
 
 BACKLOG = 1024  # a whole fleet may connect at once
 LINGER_MS = 500  # for the last SHUTDOWN
@@ -28,42 +31,60 @@ class ServerSocket:
         endpoint: The address that was bound, with the real port.
     """
 
-    def __init__(self, pump: Pump, endpoint: str) -> None:
+    def __init__(self, pump: Pump, endpoint: str, gate: contextlib.ExitStack) -> None:
         self.endpoint = endpoint
         self._pump = pump
+        self._gate = gate
         self._file = _inode(endpoint)
 
     @classmethod
-    def bind(cls, context: Context, address: str, limits: Limits | None = None) -> Self:
+    def bind(
+        cls, context: Context, address: str, limits: Limits | None = None, guard: Guard | None = None
+    ) -> Self:
         """Binds an address; needs a running event loop.
 
         Args:
             context: Of this program.
             address: ``tcp://host:port`` (port 0: any free one), ``ipc://path`` or ``inproc://name``.
             limits: Largest frame and message.
+            guard: Speak CURVE, and only with whom it admits; None: in clear, with anybody. One guarded
+                server in a context; not for ``inproc://``.
 
         Raises:
             AddressError: The address is invalid, busy, too long, or not this machine's.
         """
         parts = parse(address, bind=True)
+        if guard and parts.scheme == "inproc":
+            raise AddressError(f"{address}: inproc has no keys; it never leaves the process")
         limits = limits or Limits()
         named = parts.scheme == "ipc" and not parts.host.startswith("@")  # @: no file in the file system
         if named:
             claim_ipc(parts.host)
         socket = context.raw.socket(zmq.ROUTER)
+        gate = contextlib.ExitStack()
         try:
             configure(socket, limits, parts.scheme)
             socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             socket.setsockopt(zmq.BACKLOG, BACKLOG)
             socket.setsockopt(zmq.IPV6, int(parts.is_ipv6))
+            if guard:
+                secure_server(socket, guard.secret)
+                gate.callback(ZapHandler(context, guard.admits).close)
+                gate.callback(FailureMonitor(socket, guard.failed).close)
             socket.bind(address)
             if named:
                 os.chmod(parts.host, 0o600)  # only this user's agents
             endpoint = socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
         except (zmq.ZMQError, OSError) as error:
+            gate.close()
             socket.close(0)
             raise explain(address, error) from error
-        return cls(Pump(context, socket, limits), endpoint)
+        return cls(Pump(context, socket, limits, keyed=guard is not None), endpoint, gate)
+
+    @property
+    def sender(self) -> str:
+        """Public key of the sender of the message that `receive` gave last, in Z85; empty without a guard."""
+        return self._pump.sender
 
     @property
     def bytes_sent(self) -> int:
@@ -105,6 +126,7 @@ class ServerSocket:
 
     def close(self, linger_ms: int = LINGER_MS) -> None:
         """Closes the socket and removes its ipc file; what was sent may leave for ``linger_ms``."""
+        self._gate.close()
         self._pump.close(linger_ms)
         if self._file and self._file == _inode(self.endpoint):
             with contextlib.suppress(OSError):
