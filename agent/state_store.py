@@ -6,12 +6,12 @@ counts. The initial state needs no file.
 """
 
 import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from edge_fed.params import F8
+from edge_fed.program.arrays import read_arrays
 from edge_fed.program.files import write_atomic
 
 State = dict[str, F8]
@@ -43,11 +43,10 @@ class StateStore:
         """The state after a round; None if it is missing or unreadable."""
         if round_ not in self._states:
             try:
-                content = io.BytesIO(self._path(round_).read_bytes())
-                with np.load(content, allow_pickle=False) as arrays:
-                    self._states[round_] = {name: arrays[name] for name in arrays.files}
-            except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+                arrays = read_arrays(self._path(round_))
+            except (OSError, ValueError):
                 return None
+            self._states[round_] = {name: array.copy() for name, array in arrays.items()}
         return self._states[round_]
 
     def put(self, round_: int, state: State) -> None:

@@ -74,6 +74,7 @@ class Federation(Settings, frozen=True, kw_only=True):
     durability: Literal["process", "power"] = "process"  # fsync once a second | each round
     evaluate_every: CountOrNone = 0  # rounds between evaluations; 0: before round 1 and after round K
     keep_checkpoints: CountOrNone = 0  # newest checkpoints kept; 0: all
+    keep_best: CountOrNone = 0  # beside them: those with the highest evaluated meta objective
 
 
 class Overrides(Settings, frozen=True, kw_only=True):

@@ -280,6 +280,12 @@ def _federation(config: RunConfig, at_start: int, planned: int) -> Iterator[Faul
             f"{at_start} agents, so that every round would be skipped",
             f"give it at most {asked}",
         )
+    if federation.keep_best and not federation.keep_checkpoints:
+        yield Fault(
+            "federation.keep_best",
+            f"is {federation.keep_best}, but keep_checkpoints = 0 keeps every checkpoint",
+            "give keep_checkpoints at least 1, or leave keep_best out",
+        )
     if federation.lease_s <= federation.heartbeat_s:
         yield Fault(
             "federation.lease_s",

@@ -5,11 +5,12 @@ The steps of an action are plain data; `scenarios.director` orders them, a runti
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from edge_fed.validation import LINK_BOUNDS
+from server.events import KillPoint
 
 Runtime = Literal["plain", "inproc", "processes"]
 RUNTIMES: tuple[Runtime, ...] = ("plain", "inproc", "processes")
@@ -18,7 +19,7 @@ EVERYWHERE: frozenset[str] = frozenset(RUNTIMES)
 SERVER = "server"
 
 AGENT_POINTS = ("assigned", "trained", "sent")
-SERVER_POINTS = ("theta", "update", "array")
+SERVER_POINTS: tuple[str, ...] = get_args(KillPoint)
 Args = Mapping[str, float | str]
 
 

@@ -57,7 +57,7 @@ class Course:
         """The socket is bound: commit the initial parameters, or go on where the run stood."""
         ledger = self.room.ledger
         if ledger.committed < 0:
-            self.room.commit(e.Commit(0, ledger.params, ledger.book(), control=ledger.control_value))
+            self.room.commit(e.Commit(0, ledger.params, ledger.book()))
             return
         self.room.out.committed = ledger.committed
         if ledger.skipped >= MAX_SKIPPED:  # the run ended for that; whoever resumes it knows better

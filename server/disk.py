@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from edge_fed.params import F8
 from edge_fed.program.run_folder import RunFolder
+from server.checkpoint import load_params
 from server.events import Commit
-from server.recording import LARGE_BYTES, Recorder, load_params
+from server.recording import LARGE_BYTES, Recorder
 
 Result = TypeVar("Result")
 Line = dict[str, Any]

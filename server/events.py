@@ -17,7 +17,13 @@ from protocol.messages import Header, Message
 from server.ledger import Book
 
 Level = Literal["debug", "info", "warning", "error"]
-KillPoint = Literal["theta", "update", "array"]
+CommitPoint = Literal[
+    "before-array", "half-array", "written-array", "synced-array", "array",
+    "half-sidecar", "sidecar", "committed", "half-line", "retention",
+]  # fmt: skip
+"""The steps of a commit, in order: the array file (half of its bytes, all, forced to the disk, renamed), the
+sidecar (half, all, renamed = committed), the metrics line (half), and the removal of old checkpoints."""
+KillPoint = Literal["theta", "update", CommitPoint]
 Outcome = Literal["finished", "failed", "stopped"]
 
 
@@ -153,8 +159,9 @@ class Commit(Command, frozen=True):
         metrics: Means over the contributors.
         seconds: From the round's opening to its last update or excuse.
         arrivals: Contributors in order of arrival: no part of the record, the result does not depend on it.
-        die: Kill this process between the array file and the commit (crash tests).
+        die: Kill this process at this step (crash tests).
         control: The run's control variate after the round, ``[d]``, read-only; None: it has none.
+        needed: Rounds whose checkpoints must stay: onboarders wait for them.
     """
 
     round: int
@@ -164,8 +171,9 @@ class Commit(Command, frozen=True):
     metrics: Mapping[str, float] = {}
     seconds: float = 0.0
     arrivals: tuple[int, ...] = ()
-    die: bool = False
+    die: CommitPoint | None = None
     control: F8 | None = None
+    needed: frozenset[int] = frozenset()
 
     @property
     def arrays(self) -> dict[str, F8]:

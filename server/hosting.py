@@ -23,6 +23,7 @@ class Hosting:
         goals = parse_goals(room.config.onboarding.goals)
         self.onboarding = Onboarding(goals, room.ledger.params.nbytes)
         self._room = room
+        room.needed = self.onboarding.needed
         for report in reports:
             self.onboarding.restore(report)
 

@@ -61,6 +61,11 @@ class Onboarding:
         self._requests.pop(member.incarnation, None)
         self._running.pop(member.incarnation, None)
 
+    def needed(self) -> frozenset[int]:
+        """Rounds that somebody asked for by number and has not reported on: their checkpoints must stay."""
+        messages = (request.message for request in self._requests.values())
+        return frozenset(message.round for message in messages if message.at == "round")
+
     def servable(self, committed: int, final: int, now: float) -> list[tuple[bytes, int]]:
         """Incarnations that can be sent an initialization now, and of which round.
 

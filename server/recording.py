@@ -1,7 +1,8 @@
 """The run folder as the server writes it: journals, checkpoints, summary.
 
 Commit of a round: array file and sidecar are written aside and renamed; the sidecar's rename is the commit.
-The line of ``metrics.jsonl`` follows and can be restored from the sidecar, see `server.recovery`.
+The line of ``metrics.jsonl`` follows and can be restored from the sidecar, see `server.recovery`. Then the
+checkpoints go that nobody needs (`server.retention`).
 
 Durability ``process`` (a kill -9 loses nothing): files are forced to the disk once a second, by `sync` in
 another thread. ``power``: every commit is, with its folder.
@@ -10,7 +11,7 @@ another thread. ``power``: every commit is, with its folder.
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +22,13 @@ from edge_fed.params import F8, little_endian, params_sha256
 from edge_fed.program.files import sync_folder, write_all, write_atomic
 from edge_fed.program.run_folder import SCHEMA, RunFolder
 from server.arrays import Archive
+from server.checkpoint import seal
+from server.crash import Crash
 from server.events import Commit
-from server.ledger import Book
+from server.retention import Retention
 
 LARGE_BYTES = 1024 * 1024  # parameters beyond it are written in a thread
-
-
-class Sidecar(msgspec.Struct, frozen=True):
-    """What makes an array file a checkpoint, as it is read.
-
-    Attributes:
-        schema: Of the run folder.
-        run_id: Hex.
-        round: Committed round.
-        params_sha256: Of its array ``params``.
-        dimension: Its length.
-        line: The round's line in ``metrics.jsonl``; None for round 0.
-        book: The server's bookkeeping.
-        control_sha256: Of its array ``control``; empty: the run has no correction, the file no such array.
-    """
-
-    schema: int
-    run_id: str
-    round: int
-    params_sha256: str
-    dimension: int
-    line: dict[str, Any] | None
-    book: Book
-    control_sha256: str = ""
+NONE = -1  # no checkpoint
 
 
 class Recorder:
@@ -56,20 +36,25 @@ class Recorder:
 
     Args:
         folder: The run folder.
-        die: Ends this process as SIGKILL would; for the kill point between array and sidecar.
+        die: Ends this process as SIGKILL would; for the kill points of a commit.
+
+    Attributes:
+        retention: Which checkpoints are kept, and which is the best.
     """
 
     def __init__(self, folder: RunFolder, die: Callable[[], None]) -> None:
         self._folder = folder
         self._die = die
         self._power = folder.config.federation.durability == "power"
-        self._keep = folder.config.federation.keep_checkpoints
         self._files = {path: _append(path) for path in (folder.metrics, folder.evaluations, folder.events)}
         self._archive: Archive | None = None
         self._next_array = folder.checkpoints / ".next.npz"
         self._next_sidecar = folder.checkpoints / ".next.json"
-        self._newest: int | None = None
-        self._synced: int | None = None
+        self._newest = self._synced = self._syncing = NONE
+        federation, there = folder.config.federation, folder.committed_rounds()
+        self.retention = Retention(federation.keep_checkpoints, federation.keep_best, there)
+        for row in folder.rows(folder.evaluations):
+            self.retention.evaluated(row)
 
     @property
     def power(self) -> bool:
@@ -84,6 +69,7 @@ class Recorder:
     def evaluation(self, row: Mapping[str, Any]) -> None:
         """Appends to ``evaluations.jsonl``."""
         self._line(self._folder.evaluations, {"schema": SCHEMA, **row})
+        self.retention.evaluated(row)
 
     def commit(self, command: Commit, sent: int, received: int) -> dict[str, Any]:
         """Writes a checkpoint and the round's line.
@@ -96,42 +82,39 @@ class Recorder:
         Returns:
             The line of ``metrics.jsonl``; empty for round 0.
         """
+        crash = Crash(self._die, command.die)
         array, sidecar = self._folder.checkpoint(command.round)
-        self._write_arrays(command.arrays)
+        crash.at("before-array")
+        self._write_arrays(command.arrays, crash)
+        crash.at("synced-array")
         os.rename(self._next_array, array)
-        if command.die:
-            self._die()
+        crash.at("array")
         line = _metrics_line(command, sent, received)
-        params, control = _digests(command)
         text = msgspec.json.encode(line or None)
-        content = {
-            "schema": SCHEMA,
-            "run_id": self._folder.run_id.hex(),
-            "round": command.round,
-            "params_sha256": params,
-            "dimension": command.params.size,
-            "line": msgspec.Raw(text),
-            "book": command.book,
-            "control_sha256": control,
-        }
-        _fill(self._next_sidecar, msgspec.json.encode(content), sync=self._power)
+        content = _sidecar(command, self._folder.run_id, text)
+        with _filling(self._next_sidecar, len(content), sync=self._power) as descriptor:
+            crash.write(descriptor, content, "half-sidecar")
+        crash.at("sidecar")
         os.rename(self._next_sidecar, sidecar)
+        crash.at("committed")
         if line:
-            write_all(self._files[self._folder.metrics], text + b"\n")
+            crash.write(self._files[self._folder.metrics], text + b"\n", "half-line")
         if self._power:
             os.fsync(self._files[self._folder.metrics])
             sync_folder(self._folder.checkpoints)
         self._newest = command.round
-        if self._keep and command.round >= self._keep:
-            self._forget(command.round - self._keep)
+        self._retire({*command.needed, self._synced, self._syncing}, crash)
+        crash.at("retention")
         return line
 
     def sync(self) -> None:
-        """Forces what was written so far to the disk, and names the newest checkpoint in ``latest``."""
-        newest = self._newest
-        if newest is not None and newest != self._synced:
-            for path in self._folder.checkpoint(newest):
-                _sync_file(path)
+        """Forces what was written so far to the disk, and names the newest checkpoint in ``latest``.
+
+        That checkpoint stays until a later one is on the disk too: a power failure finds it.
+        """
+        newest = self._syncing = self._newest
+        files = self._folder.checkpoint(newest)
+        if newest not in (NONE, self._synced) and all(_sync_file(path) for path in files):
             latest = self._folder.checkpoints / "latest"
             write_atomic(latest, f"round-{newest:06d}\n".encode(), sync=False)
             sync_folder(self._folder.checkpoints)
@@ -145,29 +128,42 @@ class Recorder:
         write_atomic(self._folder.summary, data, sync=True)
 
     def close(self) -> None:
-        """Forces everything to the disk and closes the files."""
+        """Forces everything to the disk, removes what was kept for that alone, and closes the files."""
         try:
             self.sync()
+            if self._newest != NONE:
+                self._retire(set(), Crash(self._die, None))
+            for path in (self._next_array, self._next_sidecar):
+                path.unlink(missing_ok=True)
         finally:
             for descriptor in self._files.values():
                 os.close(descriptor)
             self._files.clear()
 
-    def _write_arrays(self, arrays: Mapping[str, F8]) -> None:
+    def _write_arrays(self, arrays: Mapping[str, F8], crash: Crash) -> None:
         if sum(array.nbytes for array in arrays.values()) <= LARGE_BYTES:
             self._archive = self._archive or Archive(arrays["params"].size, tuple(arrays))
-            _fill(self._next_array, self._archive.pack(*arrays.values()), sync=self._power)
+            data = self._archive.pack(*arrays.values())
+            with _filling(self._next_array, len(data), sync=self._power) as descriptor:
+                crash.write(descriptor, data, "half-array")
+                crash.at("written-array")
             return
         with self._next_array.open("wb") as file:
             np.savez(file, **{name: little_endian(array) for name, array in arrays.items()})  # type: ignore[arg-type]
             file.flush()
+            crash.cut(file.fileno(), "half-array")
+            crash.at("written-array")
             if self._power:
                 os.fsync(file.fileno())
 
     def _line(self, path: Path, content: Mapping[str, Any]) -> None:
         write_all(self._files[path], msgspec.json.encode(content) + b"\n")
 
-    def _forget(self, round_: int) -> None:
+    def _retire(self, needed: set[int], crash: Crash) -> None:
+        for round_ in self.retention.commit(self._newest, needed):
+            self._forget(round_, crash)
+
+    def _forget(self, round_: int, crash: Crash) -> None:
         """Takes a checkpoint back and keeps its two files for the next one.
 
         Removing and creating files at 1,000 rounds/s would be slow: ext4 looks through all inodes freed in
@@ -176,35 +172,8 @@ class Recorder:
         array, sidecar = self._folder.checkpoint(round_)
         with contextlib.suppress(FileNotFoundError):
             os.rename(sidecar, self._next_sidecar)
+            crash.at("retention")
             os.rename(array, self._next_array)
-
-
-def load_params(folder: RunFolder, round_: int) -> F8 | None:
-    """The parameters of a committed round, read-only; None if it is not kept."""
-    sidecar = folder.checkpoint(round_)[1]
-    if not sidecar.exists():
-        return None
-    return load_arrays(folder, msgspec.json.decode(sidecar.read_bytes(), type=Sidecar))["params"]
-
-
-def load_arrays(folder: RunFolder, sidecar: Sidecar) -> dict[str, F8]:
-    """The arrays of a checkpoint by name, read-only: ``params``, with a correction also ``control``.
-
-    Raises:
-        OSError, ValueError, KeyError, BadZipFile: They are not there, or not those that the sidecar states.
-    """
-    path, found = folder.checkpoint(sidecar.round)[0], {}
-    expected = {"params": sidecar.params_sha256}
-    if sidecar.control_sha256:
-        expected["control"] = sidecar.control_sha256
-    with np.load(path, allow_pickle=False) as file:
-        for name, digest in expected.items():
-            array: F8 = np.ascontiguousarray(file[name], dtype=np.float64)
-            if params_sha256(array) != digest:
-                raise ValueError(f"{name} of {path.name} does not have the hash that its sidecar states")
-            array.flags.writeable = False
-            found[name] = array
-    return found
 
 
 def _digests(command: Commit) -> tuple[str, str]:
@@ -213,6 +182,22 @@ def _digests(command: Commit) -> tuple[str, str]:
         return command.record.params_sha256, command.record.control_sha256
     control = command.control
     return params_sha256(command.params), "" if control is None else params_sha256(control)
+
+
+def _sidecar(command: Commit, run_id: bytes, line: bytes) -> bytes:
+    """The content of a sidecar, see `server.checkpoint.Sidecar`."""
+    params, control = _digests(command)
+    content = {
+        "schema": SCHEMA,
+        "run_id": run_id.hex(),
+        "round": command.round,
+        "params_sha256": params,
+        "dimension": command.params.size,
+        "line": msgspec.Raw(line),
+        "book": command.book,
+        "control_sha256": control,
+    }
+    return seal(msgspec.json.encode(content))
 
 
 def _metrics_line(command: Commit, sent: int, received: int) -> dict[str, Any]:
@@ -229,12 +214,13 @@ def _metrics_line(command: Commit, sent: int, received: int) -> dict[str, Any]:
     }
 
 
-def _fill(path: Path, data: bytes | memoryview, *, sync: bool) -> None:
-    """Makes ``data`` the content of a file that may exist; never empties it first, which would flush it."""
+@contextlib.contextmanager
+def _filling(path: Path, size: int, *, sync: bool) -> Iterator[int]:
+    """A file that may exist, for ``size`` bytes; never empties it first, which would flush it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:
-        write_all(descriptor, data)
-        os.ftruncate(descriptor, len(data))
+        yield descriptor
+        os.ftruncate(descriptor, size)
         if sync:
             os.fsync(descriptor)
     finally:
@@ -245,12 +231,14 @@ def _append(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
 
-def _sync_file(path: Path) -> None:
+def _sync_file(path: Path) -> bool:
+    """Forces a file to the disk; False: it is not kept any longer."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:  # not kept any longer
-        return
+    except FileNotFoundError:
+        return False
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    return True

@@ -2,13 +2,14 @@
 
 The newest checkpoint whose array has the hash of its sidecar is where the run stands. ``metrics.jsonl`` is
 cut to it, and lines that are missing are restored from sidecars. ``latest`` is never read.
+
+Journals are read line by line and kept as bytes: those of a long run would fill the memory as objects.
 """
 
 import json
-import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,11 +18,36 @@ from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.files import write_atomic
 from edge_fed.program.run_folder import RunFolder
+from server.checkpoint import UNREADABLE, Sidecar, load_arrays, load_sidecar
 from server.ledger import Ledger, Resume
-from server.recording import Sidecar, load_arrays
 
 GONE = ("lease", "bye", "lost", "not back")  # reasons after which nobody waits for an agent
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, msgspec.MsgspecError)
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+class Past(msgspec.Struct, frozen=True):
+    """What is read of a line of ``metrics.jsonl``."""
+
+    round: int
+    bytes_sent: int = 0
+    bytes_received: int = 0
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """What is read of a line of ``events.jsonl``."""
+
+    event: str = ""
+    round: int = 0
+    eligible: tuple[int, ...] = ()
+    cohort: tuple[int, ...] = ()
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What is read first of a line of ``evaluations.jsonl``."""
+
+    kind: str = ""
+    round: int = 0
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -57,7 +83,7 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
     Raises:
         ProgramError: Checkpoints exist, but none is intact; or rounds are recorded without checkpoints.
     """
-    if not folder.committed_rounds() and any(_whole_lines(folder.metrics)):
+    if not folder.committed_rounds() and any(_whole(folder.metrics, Past)):
         raise ProgramError(
             ExitCode.USAGE,
             f"{folder.path} has no checkpoints to go on from (a plain run keeps none)",
@@ -70,17 +96,17 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
     else:
         half = control and control.of(arrays["control"])
         ledger = Ledger(arrays["params"], sidecar.round, sidecar.book, half)
-    lines = _mend_metrics(folder, ledger.committed)
-    evaluations = _mend(folder.evaluations, lambda row: _evaluated(row) <= ledger.committed)
-    events = _mend(folder.events, lambda _row: True)
-    opened = next((row for row in reversed(events) if row.get("event") == "round_opened"), None)
-    reopen = opened is not None and opened["round"] == ledger.committed + 1
+    _sweep(folder)
+    sent, received, there = _mend_metrics(folder, ledger.committed)
+    evaluations = _mend_evaluations(folder, ledger.committed)
+    opened = _mend_events(folder)
+    reopen = opened.round == ledger.committed + 1
     averages = [row for row in evaluations if row.get("kind") == "evaluation"]
     resume = Resume(
-        expected=tuple(opened["eligible"]) if opened and reopen else _still_there(lines),
-        round=opened["round"] if opened and reopen else 0,
-        eligible=tuple(opened["eligible"]) if opened and reopen else (),
-        cohort=tuple(opened["cohort"]) if opened and reopen else (),
+        expected=opened.eligible if reopen else there,
+        round=opened.round if reopen else 0,
+        eligible=opened.eligible if reopen else (),
+        cohort=opened.cohort if reopen else (),
         evaluated=frozenset(row["round"] for row in averages),
         reports=tuple(_without_schema(row) for row in evaluations if row.get("kind") == "onboarding"),
         finished=_finished(folder),
@@ -89,8 +115,8 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
         ledger,
         resume,
         tuple(damaged),
-        sum(line.get("bytes_sent", 0) for line in lines),
-        sum(line.get("bytes_received", 0) for line in lines),
+        sent,
+        received,
         sum(row.get("trajectories", 0) for row in averages),
         _without_schema(averages[-1]) if averages else {},
     )
@@ -101,11 +127,7 @@ def _newest(folder: RunFolder, damaged: list[str]) -> tuple[Sidecar | None, dict
     for round_ in reversed(rounds):
         path = folder.checkpoint(round_)[1]
         try:
-            sidecar = msgspec.json.decode(path.read_bytes(), type=Sidecar)
-            if sidecar.run_id != folder.run_id.hex():
-                raise ValueError("belongs to another run")
-            if sidecar.round != round_:  # a recycled file whose new content a power failure swallowed
-                raise ValueError(f"is that of round {sidecar.round}")
+            sidecar = load_sidecar(folder, round_)
             return sidecar, load_arrays(folder, sidecar)
         except UNREADABLE as error:
             damaged.append(f"{path.name}: {error}")
@@ -118,60 +140,80 @@ def _newest(folder: RunFolder, damaged: list[str]) -> tuple[Sidecar | None, dict
     return None, {}
 
 
-def _mend_metrics(folder: RunFolder, committed: int) -> list[dict[str, Any]]:
-    """Cuts the lines to the committed rounds and restores missing ones from sidecars."""
-    found = {row["round"]: row for row in _whole_lines(folder.metrics)}
-    lines = []
-    for round_ in range(1, committed + 1):
-        line = found.get(round_) or _line_of(folder, round_)
-        if line is not None:
-            lines.append(line)
+def _sweep(folder: RunFolder) -> None:
+    """Removes what a kill left beside the checkpoints: arrays without a sidecar, files not yet renamed."""
+    committed = {folder.checkpoint(round_)[0] for round_ in folder.committed_rounds()}
+    lone = [path for path in folder.checkpoints.glob("round-*.npz") if path not in committed]
+    for path in (*lone, *folder.checkpoints.glob(".*.part"), *folder.path.glob(".*.part")):
+        path.unlink(missing_ok=True)
+
+
+def _mend_metrics(folder: RunFolder, committed: int) -> tuple[int, int, tuple[int, ...]]:
+    """Cuts the lines to the committed rounds and restores missing ones from sidecars.
+
+    Returns:
+        Bytes sent, bytes received, and the agents that were there after the newest round.
+    """
+    found = {past.round: line for past, line in _whole(folder.metrics, Past)}
+    wanted = (found.get(round_) or _line_of(folder, round_) for round_ in range(1, committed + 1))
+    lines = [line for line in wanted if line]
     _rewrite(folder.metrics, lines)
-    return lines
+    sent = received = 0
+    for line in lines:
+        past = msgspec.json.decode(line, type=Past)
+        sent, received = sent + past.bytes_sent, received + past.bytes_received
+    return sent, received, _still_there(json.loads(lines[-1])) if lines else ()
 
 
-def _line_of(folder: RunFolder, round_: int) -> dict[str, Any] | None:
+def _line_of(folder: RunFolder, round_: int) -> bytes:
     try:
-        return msgspec.json.decode(folder.checkpoint(round_)[1].read_bytes(), type=Sidecar).line
+        line = load_sidecar(folder, round_).line
     except UNREADABLE:
-        return None
+        return b""
+    return msgspec.json.encode(line) if line else b""
 
 
-def _mend(path: Path, keep: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
-    """Drops a torn last line, and lines that do not count."""
-    rows = [row for row in _whole_lines(path) if keep(row)]
-    _rewrite(path, rows)
-    return rows
+def _mend_events(folder: RunFolder) -> Opened:
+    """Drops torn lines; returns the round that was opened last (0: none)."""
+    newest, lines = Opened(), []
+    for event, line in _whole(folder.events, Opened):
+        lines.append(line)
+        newest = event if event.event == "round_opened" else newest
+    _rewrite(folder.events, lines)
+    return newest
 
 
-def _whole_lines(path: Path) -> Iterable[dict[str, Any]]:
+def _mend_evaluations(folder: RunFolder, committed: int) -> list[dict[str, Any]]:
+    """Drops torn lines, and evaluations of rounds that were not committed; returns the others."""
+    whole = _whole(folder.evaluations, Measured)
+    lines = [line for row, line in whole if row.kind != "evaluation" or row.round <= committed]
+    _rewrite(folder.evaluations, lines)
+    return [json.loads(line) for line in lines]
+
+
+def _whole(path: Path, kind: type[Kind]) -> Iterator[tuple[Kind, bytes]]:
+    """The lines that are whole, without their ends; torn ones (kill -9, power failure) are left out."""
     if not path.exists():
         return
-    for line in path.read_bytes().split(b"\n"):
-        try:
-            row = json.loads(line)
-        except ValueError:  # torn by a power failure, or the rest of a kill -9
-            continue
-        if isinstance(row, dict):
-            yield row
+    with path.open("rb") as file:
+        for text in file:
+            line = text.rstrip(b"\n")
+            try:
+                yield msgspec.json.decode(line, type=kind), line
+            except msgspec.MsgspecError:
+                continue
 
 
-def _rewrite(path: Path, rows: list[dict[str, Any]]) -> None:
-    data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+def _rewrite(path: Path, lines: list[bytes]) -> None:
+    data = b"".join(line + b"\n" for line in lines)
     if not path.exists() or path.read_bytes() != data:
         write_atomic(path, data, sync=True)
 
 
-def _evaluated(row: dict[str, Any]) -> int:
-    return int(row.get("round", 0)) if row.get("kind") == "evaluation" else -1
-
-
-def _still_there(lines: list[dict[str, Any]]) -> tuple[int, ...]:
-    """Agents of the newest round that did not leave in it."""
-    if not lines:
-        return ()
-    gone = {int(agent) for agent, why in lines[-1]["missing"].items() if why.startswith(GONE)}
-    return tuple(agent for agent in lines[-1]["eligible"] if agent not in gone)
+def _still_there(line: dict[str, Any]) -> tuple[int, ...]:
+    """Agents of a round that did not leave in it."""
+    gone = {int(agent) for agent, why in line["missing"].items() if why.startswith(GONE)}
+    return tuple(agent for agent in line["eligible"] if agent not in gone)
 
 
 def _finished(folder: RunFolder) -> bool:

@@ -1,6 +1,9 @@
 """What the parts of the server's decisions share. Pure."""
 
 from collections.abc import Callable
+from typing import get_args
+
+import msgspec
 
 from server import events as e
 from server.admission import Admission
@@ -20,6 +23,7 @@ class Room:
         new_id: Makes fresh 16-byte session ids.
 
     Attributes:
+        needed: Rounds whose checkpoints onboarders wait for.
         committing: A checkpoint is being written: the newest parameters do not count yet.
         armed: Points of rounds at which this process is to kill itself (crash tests).
     """
@@ -32,6 +36,7 @@ class Room:
         self.members = Members(admission.config.federation.lease_s)
         self.reception = Reception(admission, self.members, ledger, self.out, new_id)
         self.watch = Watch()
+        self.needed: Callable[[], frozenset[int]] = frozenset
         self.committing = False
         self.armed: set[tuple[e.KillPoint, int]] = set()
 
@@ -43,7 +48,13 @@ class Room:
     def commit(self, command: e.Commit) -> None:
         """Asks for a checkpoint."""
         self.committing = True
-        self.out.put(command)
+        control, die, needed = self.ledger.control_value, self.doomed(command.round), self.needed()
+        self.out.put(msgspec.structs.replace(command, control=control, die=die, needed=needed))
+
+    def doomed(self, round_: int) -> e.CommitPoint | None:
+        """The step of this round's commit at which the supervisor wants this process dead."""
+        points: tuple[e.CommitPoint, ...] = get_args(e.CommitPoint)
+        return next((point for point in points if (point, round_) in self.armed), None)
 
     def kill(self, point: e.KillPoint, round_: int) -> None:
         """Dies here if the supervisor wants it so."""

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from edge_fed.config import RunConfig
-from edge_fed.program.exit_codes import ExitCode
+from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import GuardedLoop
 from edge_fed.program.log import Logger
 from edge_fed.program.run_folder import RunFolder
@@ -45,6 +45,11 @@ SYNC_S = 1.0  # pause between two forced writes to the disk
 def go_on(folder: Path) -> str:
     """What a person does next after a run that ended early."""
     return f"go on with: python -m server --resume {shlex.quote(str(folder))}"
+
+
+def unwritable(error: OSError) -> str:
+    """What a full or read-only disk means for the run."""
+    return f"the run folder cannot be written: {error.strerror or error}"
 
 
 def kill_self() -> None:
@@ -164,7 +169,8 @@ class ServerProgram:
         holds, serve = self._options
         ledger, resume = Ledger(admission.initial, control=admission.control), None
         if self._resume:
-            self._recovered = recover(self._folder, admission.initial, admission.control)
+            with self._writing():
+                self._recovered = recover(self._folder, admission.initial, admission.control)
             for damage in self._recovered.damaged:
                 self._logger.warning(f"checkpoint is damaged and not used: {damage}")
             ledger, resume = self._recovered.ledger, self._recovered.resume
@@ -172,12 +178,21 @@ class ServerProgram:
             admission, ledger, lambda: secrets.token_bytes(16), holds=holds, serve=serve, resume=resume
         )
         self._alarm = Alarm(self._loop, self._machine.due, self._handle)
-        self._disk = Disk(self._folder, self._die, self._loop.post)
+        with self._writing():
+            self._disk = Disk(self._folder, self._die, self._loop.post)
         try:
             yield
         finally:
             self._disk.close()
             self._console.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Before there is anybody to send home: a folder that cannot be written is an error by name."""
+        try:
+            yield
+        except OSError as error:
+            raise ProgramError(ExitCode.FAILED, unwritable(error), go_on(self._folder.path)) from error
 
     def _open(self) -> None:
         where = self._machine.room.ledger.committed
@@ -186,14 +201,16 @@ class ServerProgram:
             text, folder=str(self._folder.path), **({"resumed_after": where} if self._resume else {})
         )
         fields = {"address": self.endpoint, "resumed_after": where, "config": self._config.name}
-        self._disk.recorder.journal("started", fields, self._loop.time())
+        with self._writing():
+            self._disk.recorder.journal("started", fields, self._loop.time())
         self._supervisor.event("listening", address=self.endpoint, run_dir=str(self._folder.path))
         self._supervisor.listen(self._from_thread)
         self._handle(e.Started())
 
     def _end(self, done: e.Exit) -> None:
         counted = (self._socket.bytes_sent, self._socket.bytes_received)
-        self.summary = summarize(self._machine, self._recovered, done, counted)
+        best = self._disk.recorder.retention.best
+        self.summary = summarize(self._machine, self._recovered, done, counted, best)
         fields = {"code": int(done.code), "outcome": done.outcome, "why": done.why}
         try:
             self._disk.recorder.journal("exit", fields, self._loop.time())
@@ -231,8 +248,7 @@ class ServerProgram:
             return
         self._handling = True
         self._events.clear()
-        why = f"the run folder cannot be written: {error.strerror or error}"
-        for command in self._machine.handle(e.Stop(why, ExitCode.FAILED), self._loop.time()):
+        for command in self._machine.handle(e.Stop(unwritable(error), ExitCode.FAILED), self._loop.time()):
             if isinstance(command, e.Send | e.Exit):
                 _COMMANDS[type(command)](self, command)
 

@@ -8,7 +8,11 @@ from server.state_machine import Machine
 
 
 def summarize(
-    machine: Machine, recovered: Recovered | None, done: e.Exit, counted: tuple[int, int]
+    machine: Machine,
+    recovered: Recovered | None,
+    done: e.Exit,
+    counted: tuple[int, int],
+    best: tuple[int, float] | None,
 ) -> dict[str, Any]:
     """The summary of a run.
 
@@ -17,10 +21,12 @@ def summarize(
         recovered: What earlier processes had left; None: there was none.
         done: How it ended.
         counted: Bytes sent and received by this process.
+        best: The evaluated round with the highest meta objective, and that; None: nothing was evaluated.
 
     Returns:
         Plain values. ``trajectories``: of counted updates, by agent. ``trajectories_spent``: with discarded
-        work. ``evaluation``: the newest average. ``onboarding``: all reported rows.
+        work. ``evaluation``: the newest average. ``best``: that of the best round, which ``keep_best``
+        keeps. ``onboarding``: all reported rows.
     """
     ledger, course = machine.room.ledger, machine.course
     committed = max(0, ledger.committed)
@@ -49,5 +55,6 @@ def summarize(
         "fingerprints": list(ledger.fingerprints),
         "malformed": machine.malformed,
         "evaluation": measuring.latest or (recovered.latest_evaluation if recovered else {}),
+        "best": {"round": best[0], "meta_objective": best[1]} if best else {},
         "onboarding": course.hosting.onboarding.rows(),
     }

@@ -177,15 +177,10 @@ class Training:
             if round_.held >= round_.need:
                 why = "finite updates whose sum is not finite"
             room.out.log("warning", f"round {round_.number} is skipped: {why}")
-        die = ("array", round_.number) in room.armed
         seconds, book = now - round_.opened, room.ledger.book()
         arrivals = round_.arrivals
-        control = room.ledger.control_value
-        room.commit(
-            e.Commit(
-                round_.number, result.params, book, record, result.metrics, seconds, arrivals, die, control
-            )
-        )
+        commit = e.Commit(round_.number, result.params, book, record, result.metrics, seconds, arrivals)
+        room.commit(commit)
 
     def _reset(self, record: RoundRecord) -> None:
         """Agents that started the round without their state have one again; what else that means."""

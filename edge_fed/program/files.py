@@ -21,12 +21,16 @@ def write_atomic(path: Path, data: bytes, *, sync: bool) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        write_all(descriptor, data)
-        if sync:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.rename(aside, path)
+        try:
+            write_all(descriptor, data)
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(aside, path)
+    except OSError:  # a full disk must not be filled with parts
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

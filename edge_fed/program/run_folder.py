@@ -163,6 +163,12 @@ class Lock:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
+            if not isinstance(error, BlockingIOError):  # some network file systems have no locks
+                raise ProgramError(
+                    ExitCode.USAGE,
+                    f"the run folder {self.path.parent} cannot be locked: {error.strerror}",
+                    "choose a --run-dir on a local disk",
+                ) from error
             raise ProgramError(
                 ExitCode.USAGE,
                 f"the run folder {self.path.parent} is in use by another server",

@@ -36,7 +36,7 @@ def test_keep_only_forgets_in_memory_and_on_disk(tmp_path: Path) -> None:
     """States that never counted and states that no longer count are gone; the kept one stays."""
     store = StateStore(tmp_path)
     for round_ in (3, 5, 6):
-        store.put(round_, state(round_))
+        store.put(round_, state(float(round_)))
     store.keep_only(5)
     assert store.tags() == StateStore(tmp_path).tags() == {5}
     assert store.get(3) is None and store.get(6) is None and store.get(5) is not None

@@ -89,7 +89,7 @@ WRONG = [
     (action("join", args="x = 1"), ["timeline.0.args.x: unknown argument of join", "it takes none"]),
     (action("kill", args='pont = "sent"'), ["timeline.0.args.pont", "did you mean 'point'?"]),
     (action("kill", args='point = "theta"'), ["is 'theta', expected one of assigned, trained, sent"]),
-    (action("kill", "server", args='point = "sent"'), ["is 'sent', expected one of theta, update, array"]),
+    (action("kill", "server", args='point = "sent"'), ["is 'sent', expected one of theta, update, before-array"]),
     (action("restart", args="down_rounds = 1.5"), ["is 1.5, expected a whole number from 0"]),
     (action("kill", args='point = "sent", signal = "TERM"'), ["args.signal: does not go with point"]),
     (action("restart", when="at_s = 1", args="down_rounds = 1"), ["args.down_rounds: needs at_round"]),

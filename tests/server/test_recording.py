@@ -12,9 +12,10 @@ from edge_fed.federated.record import Contribution, RoundRecord
 from edge_fed.params import F8, params_sha256
 from edge_fed.program.exit_codes import ProgramError
 from edge_fed.program.run_folder import RunFolder
-from server.events import Commit
+from server.checkpoint import load_params
+from server.events import Commit, CommitPoint
 from server.ledger import Book, Last
-from server.recording import LARGE_BYTES, Recorder, load_params
+from server.recording import LARGE_BYTES, Recorder
 from server.recovery import recover
 from tests.server.fleet import config
 
@@ -35,7 +36,13 @@ def params_of(round_: int, size: int = 4) -> F8:
     return np.full(size, float(round_))
 
 
-def commit(round_: int, *, die: bool = False, size: int = 4, missing: dict[int, str] | None = None) -> Commit:
+def commit(
+    round_: int,
+    *,
+    die: CommitPoint | None = None,
+    size: int = 4,
+    missing: dict[int, str] | None = None,
+) -> Commit:
     """A round with agents 0 to 2, of which 0 contributed."""
     params = params_of(round_, size)
     record = RoundRecord(
@@ -113,7 +120,7 @@ def test_a_kill_between_array_and_sidecar_leaves_the_round_uncommitted(tmp_path:
     recorder = Recorder(folder, kill)
     recorder.journal("round_opened", {"round": 3, "eligible": (0, 1, 2), "cohort": (1, 2)}, 1.0)
     with pytest.raises(Killed):
-        recorder.commit(commit(3, die=True), 0, 0)
+        recorder.commit(commit(3, die="array"), 0, 0)
     assert folder.checkpoint(3)[0].exists()
     recorder.close()
     recovered = recover(folder, INITIAL)
