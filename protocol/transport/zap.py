@@ -44,6 +44,7 @@ class ZapHandler:
         """Ends it: from now on nobody is admitted."""
         if not self._socket.closed:
             self._loop.remove_reader(self._descriptor)
+            self._socket.unbind(ENDPOINT)  # now, not when the reaper comes: the next server may need it
             self._socket.close(0)
             self._context.open.discard(self)
 

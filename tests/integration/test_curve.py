@@ -1,0 +1,280 @@
+"""CURVE on real sockets: who gets in, and what everybody else is told. Nothing here sleeps."""
+
+import asyncio
+import contextlib
+import tempfile
+
+import pytest
+import zmq
+
+from protocol.errors import AddressError, NotConnected
+from protocol.transport import AgentKeys, AgentSocket, Context, Guard, ServerSocket, make_pair, public_of
+
+LONG_S = 20.0
+SERVER, OTHER, AGENT, STRANGER = (make_pair() for _ in range(4))
+KEYS = AgentKeys(secret=AGENT[1], server=SERVER[0])
+
+
+class Door:
+    """A guard that records what it is asked and told."""
+
+    def __init__(self, *listed):
+        self.listed = set(listed)
+        self.asked = []
+        self.failed = asyncio.Queue()
+
+    def admits(self, key, address):
+        """Whether the key is listed."""
+        self.asked.append((key, address))
+        return key in self.listed
+
+    @property
+    def guard(self):
+        """For a socket."""
+        return Guard(SERVER[1], self.admits, self.failed.put_nowait)
+
+
+@contextlib.asynccontextmanager
+async def served(address="tcp://127.0.0.1:0", door=None):
+    """A server socket; in clear without a door."""
+    with Context() as context:
+        server = ServerSocket.bind(context, address, guard=door.guard if door else None)
+        try:
+            async with asyncio.timeout(LONG_S):
+                yield server
+        finally:
+            server.close(0)
+
+
+@contextlib.asynccontextmanager
+async def agent_at(address, keys):
+    """An agent's socket."""
+    with Context() as context:
+        agent = AgentSocket.connect(context, address, keys=keys)
+        try:
+            yield agent
+        finally:
+            agent.close(0)
+
+
+@pytest.fixture(params=["tcp", "ipc"])
+def address(request):
+    """An address of each scheme that leaves the process."""
+    with tempfile.TemporaryDirectory(prefix="ef") as folder:
+        yield {"ipc": f"ipc://{folder}/s", "tcp": "tcp://127.0.0.1:0"}[request.param]
+
+
+async def test_a_listed_agent_gets_in_and_its_messages_carry_its_key(address):
+    """Both ways; the server knows the public key of every sender."""
+    door = Door(AGENT[0])
+    async with served(address, door) as server, agent_at(server.endpoint, KEYS) as agent:
+        await agent.writable()
+        for number in range(3):
+            agent.send([b"%d" % number, bytes(100_000)])
+            peer, frames = await server.receive()
+            assert (bytes(frames[0]), server.sender) == (b"%d" % number, AGENT[0])
+            server.send(peer, [b"welcome"])
+            assert bytes((await agent.receive())[0]) == b"welcome"
+    assert door.failed.empty()
+
+
+async def test_two_senders_are_told_apart():
+    """The key is that of the message, not of whoever connected last."""
+    door = Door(AGENT[0], OTHER[0])
+    second = AgentKeys(OTHER[1], SERVER[0])
+    async with (
+        served(door=door) as server,
+        agent_at(server.endpoint, KEYS) as one,
+        agent_at(server.endpoint, second) as two,
+    ):
+        await one.writable()
+        await two.writable()
+        for agent, key in ((one, AGENT[0]), (two, OTHER[0])) * 3:
+            agent.send([b"x"])
+            await server.receive()
+            assert server.sender == key
+
+
+@pytest.mark.parametrize(
+    ("keys", "guarded", "refusal", "noticed"),
+    [
+        (AgentKeys(STRANGER[1], SERVER[0]), True, "unlisted", {"unlisted"}),
+        (AgentKeys(AGENT[1], OTHER[0]), True, "server_key", {"server_key"}),
+        (None, True, "curve_peer", {"plain_peer", "broken_off"}),  # whoever reads the other's greeting first
+        (KEYS, False, "plain_peer", None),
+    ],
+    ids=["unlisted", "wrong-server-key", "plaintext-agent", "plaintext-server"],
+)
+async def test_both_sides_learn_why_a_handshake_failed(keys, guarded, refusal, noticed, address):
+    """The agent gets the cause, not no dead server; the server the kind [wire 43] [complaints 69]."""
+    door = Door(AGENT[0]) if guarded else None
+    async with served(address, door) as server, agent_at(server.endpoint, keys) as agent:
+        assert await agent.refused() == refusal
+        with pytest.raises(NotConnected):
+            agent.send([b"never arrives"])
+        if door:
+            assert await door.failed.get() in noticed
+
+
+async def test_a_key_that_is_listed_later_connects_with_the_next_try():
+    """The list is asked for each handshake."""
+    door = Door()
+    async with served(door=door) as server:
+        async with agent_at(server.endpoint, KEYS) as agent:
+            assert await agent.refused() == "unlisted"
+        door.listed.add(AGENT[0])
+        async with agent_at(server.endpoint, KEYS) as agent:
+            await agent.writable()
+
+
+async def hangs_up(reader, writer):
+    """Something between agent and server that takes connections and has no server behind it."""
+    writer.close()
+
+
+async def cuts(reader, writer):
+    """A network that breaks after some bytes, before any greeting is complete."""
+    writer.write(b"\xff" + bytes(7) + b"\x01\x7f\x03")
+    await writer.drain()
+    await reader.read(10)
+    writer.close()
+
+
+async def is_silent(reader, writer):
+    """A server process that is stopped: the kernel takes the connection, nobody answers."""
+    await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize("behaviour", [hangs_up, cuts, is_silent], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("keys", [KEYS, None], ids=["keys", "plain"])
+async def test_a_dead_server_does_not_look_like_a_refusal(behaviour, keys):
+    """Connections that fail without a greeting are no statement about keys: the agent goes on trying."""
+    tries, handlers = asyncio.Queue(), set()
+
+    async def count(reader, writer):
+        tries.put_nowait(1)
+        handlers.add(asyncio.current_task())
+        with contextlib.suppress(OSError):
+            await behaviour(reader, writer)
+
+    async with asyncio.timeout(LONG_S):
+        impostor = await asyncio.start_server(count, "127.0.0.1", 0)
+        port = impostor.sockets[0].getsockname()[1]
+        async with agent_at(f"tcp://127.0.0.1:{port}", keys) as agent:
+            refused = asyncio.create_task(agent.refused())
+            for _ in range(1 if behaviour is is_silent else 12):  # several judgements of three tries each
+                await tries.get()
+            assert not refused.done()
+            refused.cancel()
+            await asyncio.wait([refused])
+        impostor.close()
+        await asyncio.wait(handlers)
+
+
+async def test_nobody_at_the_address_is_no_refusal():
+    """Connections that are refused by the kernel say nothing about keys; a server that comes is found."""
+    async with served() as probe:
+        endpoint = probe.endpoint
+    async with agent_at(endpoint, KEYS) as agent:
+        refused = asyncio.create_task(agent.refused())
+        async with served(endpoint, Door(AGENT[0])):
+            await agent.writable()
+            assert not refused.done()
+        refused.cancel()
+        await asyncio.wait([refused])
+
+
+async def test_garbage_is_tried_again(monkeypatch):
+    """After a peer that broke ZMTP libzmq never dials again; the agent does, and finds the real server."""
+    monkeypatch.setattr("protocol.transport.agent.GARBAGE_S", 0.01)
+    spoke = asyncio.Event()
+
+    async def garbage(reader, writer):
+        writer.write(b"\xff" + bytes(7) + b"\x01\x7f\x03\x01NULL" + bytes(48) + b"\x04\x05WRONG")
+        await writer.drain()
+        await reader.read(64)
+        writer.close()
+        spoke.set()
+
+    async with asyncio.timeout(LONG_S):
+        impostor = await asyncio.start_server(garbage, "127.0.0.1", 0)
+        port = impostor.sockets[0].getsockname()[1]
+        async with agent_at(f"tcp://127.0.0.1:{port}", None) as agent:
+            refused = asyncio.create_task(agent.refused())
+            await spoke.wait()
+            impostor.close()
+            await impostor.wait_closed()
+            async with served(f"tcp://127.0.0.1:{port}"):
+                await agent.writable()
+            refused.cancel()
+            await asyncio.wait([refused])
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
+async def test_keys_know_no_names(name):
+    """Dialled by three names, with one and the same key [complaints 72]."""
+    bind = "tcp://[::1]:0" if name == "[::1]" else "tcp://127.0.0.1:0"
+    try:
+        probe = served(bind, Door(AGENT[0]))
+        server = await probe.__aenter__()
+    except AddressError:
+        pytest.skip("this machine has no IPv6")
+    port = server.endpoint.rpartition(":")[2]
+    async with agent_at(f"tcp://{name}:{port}", KEYS) as agent:
+        await agent.writable()
+    await probe.__aexit__(None, None, None)
+
+
+async def test_inproc_has_no_keys():
+    """Refused on both sides, as libzmq would ignore them without a word."""
+    with Context() as context:
+        with pytest.raises(AddressError, match="inproc has no keys"):
+            ServerSocket.bind(context, "inproc://s", guard=Door().guard)
+        with pytest.raises(AddressError, match="inproc has no keys"):
+            AgentSocket.connect(context, "inproc://s", keys=KEYS)
+
+
+async def test_without_a_handler_nobody_gets_in():
+    """A guarded server whose handler is gone refuses all, instead of admitting all."""
+    async with served(door=Door(AGENT[0])) as server:
+        server._gate.close()
+        async with agent_at(server.endpoint, KEYS) as agent:
+            refused = asyncio.create_task(agent.refused())
+            writable = asyncio.create_task(agent.writable())
+            done, _ = await asyncio.wait([refused, writable], timeout=1.0)
+            assert writable not in done
+            refused.cancel()
+            writable.cancel()
+            await asyncio.wait([refused, writable])
+
+
+async def test_a_failed_bind_leaves_no_handler_behind():
+    """The address was busy; another one in the same context works."""
+    async with served() as busy:
+        with Context() as context:
+            with pytest.raises(AddressError):
+                ServerSocket.bind(context, busy.endpoint, guard=Door().guard)
+            ServerSocket.bind(context, "tcp://127.0.0.1:0", guard=Door().guard).close(0)
+
+
+async def test_fifty_idle_strangers_do_not_keep_an_agent_out():
+    """Raw connections that never greet are no obstacle [wire 44]."""
+    async with served(door=Door(AGENT[0])) as server:
+        port = int(server.endpoint.rpartition(":")[2])
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(50)]
+        async with agent_at(server.endpoint, KEYS) as agent:
+            await agent.writable()
+            agent.send([b"hello"])
+            assert bytes((await server.receive())[1][0]) == b"hello"
+        for _, writer in idle:
+            writer.close()
+
+
+def test_public_keys():
+    """The public key is that of the secret one, and can stand in a list that has comments."""
+    for _ in range(50):
+        public, secret = make_pair()
+        assert public_of(secret) == public
+        assert "#" not in public
+    assert zmq.has("curve")
