@@ -8,6 +8,7 @@ EdgeFedError
 ├── BadEnvironment     an environment breaks its interface; lists every breach found
 └── UpdateRefused      an update that must not be averaged
     ├── NonFinite      it holds NaN or infinity
+    ├── TooLarge       its norm is above what the run accepts
     ├── BadWeight      its weight is missing, not finite or not positive
     └── OutOfOrder     it came before an agent with a smaller id, or twice
 """
@@ -39,7 +40,7 @@ class Fault(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""
-        return f"{where}{self.path}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+        return printable(f"{where}{self.path}: {self.message}" + (f" ({self.hint})" if self.hint else ""))
 
 
 class ConfigError(EdgeFedError):
@@ -78,12 +79,23 @@ class NonFinite(UpdateRefused):
     """The update holds NaN or infinity."""
 
 
+class TooLarge(UpdateRefused):
+    """The update's norm is above ``federation.max_update_norm``."""
+
+
 class BadWeight(UpdateRefused):
     """The weight is not a positive finite number."""
 
 
 class OutOfOrder(UpdateRefused):
     """Updates are folded in ascending agent id, each agent once."""
+
+
+def printable(text: str) -> str:
+    """The text with control signs written out: what a file holds must not command the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

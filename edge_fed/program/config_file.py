@@ -117,6 +117,12 @@ def parse(text: str, source: str = "configuration") -> Tree:
         what = re.sub(r"\s*\(at .*\)$", "", message)
         fault = Fault("TOML", f"{what[:1].lower()}{what[1:]}", "correct that line", line)
         raise ConfigError([fault], source) from None
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        fault = Fault("TOML", "a number has thousands of digits", "a whole number has at most 64 bits")
+        raise ConfigError([fault], source) from None
+    except RecursionError:
+        fault = Fault("TOML", "brackets within brackets without end", "write lists and tables side by side")
+        raise ConfigError([fault], source) from None
 
 
 def assign(tree: Tree, kind: type[msgspec.Struct], setting: str, faults: list[Fault]) -> str | None:
@@ -128,6 +134,11 @@ def assign(tree: Tree, kind: type[msgspec.Struct], setting: str, faults: list[Fa
     Returns:
         The dotted path that was set, or None after a fault.
     """
+    try:
+        setting.encode()
+    except UnicodeEncodeError:  # bytes of the command line that are no text
+        faults.append(Fault("--set", f"{setting!r} is no UTF-8 text", "write --set algorithm.rounds=20"))
+        return None
     path, equals, text = setting.partition("=")
     path = path.strip()
     if not equals or not all(path.split(".")):
@@ -177,7 +188,7 @@ def _put(place: Any, last: str, value: Any, path: str, faults: list[Fault]) -> b
 
 
 def _index(place: list[Any], part: str, path: str, faults: list[Fault]) -> bool:
-    if part.isdecimal() and int(part) < len(place):
+    if part.isdecimal() and len(part) < 10 and int(part) < len(place):
         return True
     valid = f"0 to {len(place) - 1}" if place else "none: the list is empty"
     faults.append(Fault(path, f"{part!r} is no index of this list", f"valid: {valid}; given by --set"))
@@ -188,7 +199,7 @@ def _value(text: str, kind: Any) -> Any:
     """The text as a TOML value, unless only the text itself fits (``--set onboarding.goals=6``)."""
     try:
         value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, digits without end, brackets without end
         return text
     return text if kind is not None and not _fits(value, kind) and _fits(text, kind) else value
 
@@ -196,7 +207,7 @@ def _value(text: str, kind: Any) -> Any:
 def _fits(value: Any, kind: Any) -> bool:
     try:
         msgspec.convert(value, kind)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, RecursionError):
         return False
     return True
 

@@ -16,6 +16,8 @@ from edge_fed.errors import Fault, nearest
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 _WRONG = object()
+MAX_DEPTH = 14
+"""Tables and lists within each other: what WELCOME, two maps further out, can carry to agents."""
 
 
 def convert(tree: object, kind: type[Record], faults: list[Fault], path: str = "") -> Record | None:
@@ -30,8 +32,22 @@ def convert(tree: object, kind: type[Record], faults: list[Fault], path: str = "
     Returns:
         The record, or None if a value is wrong or missing (an unknown key alone does not prevent it).
     """
+    if deep := too_deep(tree):
+        why = f"stands in more than {MAX_DEPTH} tables and lists within each other"
+        faults.append(Fault(_join(path, deep), why, "write it flatter"))
+        return None
     value = _convert(tree, kind, faults, path)
     return None if value is _WRONG else typing.cast(Record, value)
+
+
+def too_deep(tree: object) -> str | None:
+    """The dotted path of a value that is nested deeper than `MAX_DEPTH`; None: there is none."""
+    level = [("", tree)]
+    for depth in range(MAX_DEPTH + 1):
+        level = [(_join(path, key), below) for path, value in level for key, below in _below(value)]
+        if depth == MAX_DEPTH and level:
+            return level[0][0]
+    return None
 
 
 def describe(kind: Any) -> str:
@@ -55,6 +71,13 @@ def _convert(value: Any, kind: Any, faults: list[Fault], path: str) -> Any:
     except msgspec.ValidationError:
         faults.append(Fault(path, f"is {show(value)}, expected {describe(kind)}", _hint(value, kind)))
         return _WRONG
+
+
+def _below(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif isinstance(value, list | tuple):
+        yield from ((str(index), item) for index, item in enumerate(value))
 
 
 def _required(kind: Any) -> Any:

@@ -1,0 +1,95 @@
+"""Settings that nobody would write on purpose: each is a fault by name, none ends in another exception."""
+
+from pathlib import Path
+
+import pytest
+
+from edge_fed.config import RunConfig
+from edge_fed.errors import ConfigError, Fault
+from edge_fed.program.config_file import load_config
+from edge_fed.program.conversion import MAX_DEPTH, too_deep
+from protocol.limits import MAX_HEADER_DEPTH
+from scenarios.script import load_scenario
+
+
+def faults(path: Path, text: str, *sets: str) -> list[Fault]:
+    """What is wrong with a file."""
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, sets)
+    return list(caught.value.faults)
+
+
+DIGITS, BRACKETS = "7" * 5000, "[" * 3000
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        (f"seed = {DIGITS}", "TOML", "thousands of digits"),
+        (f"seed = {BRACKETS}", "TOML", "brackets within brackets"),
+        (f"seed = {'[' * 100}{']' * 100}", "seed.0.0.0", "more than 14 tables and lists"),
+        (
+            f"[environment]\nargs = {{ size = {'[' * 60}{']' * 60} }}",
+            "environment.args.size.0",
+            "more than 14",
+        ),
+        (f"{'a.' * 50}b = 1", "a.a.a", "more than 14"),
+    ],
+)
+def test_a_file_without_end_is_a_fault(text: str, path: str, message: str, tmp_path: Path) -> None:
+    """Digits and brackets that Python itself gives up on, and nesting that no message to an agent carries."""
+    (fault,) = faults(tmp_path / "a.toml", text)
+    assert fault.path.startswith(path) and message in fault.message and fault.hint
+
+
+@pytest.mark.parametrize(
+    ("setting", "path"),
+    [
+        (f"seed={DIGITS}", "seed"),
+        (f"seed={BRACKETS}", "seed"),
+        (f"agents.{DIGITS}.goals=0", "agents"),
+        (f"environment.args={BRACKETS[:50]}{']' * 50}", "environment.args"),
+        ("algorithm.local_steps=\ud800", "--set"),
+    ],
+)
+def test_an_override_without_end_is_a_fault(setting: str, path: str) -> None:
+    """The same on the command line, where bytes may also be no text."""
+    with pytest.raises(ConfigError) as caught:
+        load_config(None, [setting])
+    (fault,) = caught.value.faults
+    assert fault.path.startswith(path) and "--set" in fault.hint and str(fault).isprintable()
+
+
+def test_what_a_file_holds_does_not_command_the_terminal(tmp_path: Path) -> None:
+    """A key with an escape sequence is shown with its escape written out."""
+    (fault,) = faults(tmp_path / "a.toml", '"\\u001b[2J" = 1\n')
+    assert str(fault).isprintable() and "\\x1b[2J: unknown key" in str(fault)
+
+
+def test_the_depth_is_what_welcome_carries() -> None:
+    """A configuration stands two maps deep in a header."""
+    assert MAX_DEPTH == MAX_HEADER_DEPTH - 2
+    tree: object = 1
+    for _ in range(MAX_DEPTH):
+        tree = {"a": [tree]} if isinstance(tree, list) else [tree]
+    assert too_deep([[[1]]]) is None and too_deep(tree) is not None
+
+
+def test_a_timeline_in_nine_million_rounds_is_checked_at_once() -> None:
+    """Only rounds in which something changes are looked at. It took two minutes and gigabytes."""
+    kill = 'timeline=[{ do = "kill", who = "0", at_round = 8000000, args = { point = "sent" } }]'
+    scenario = load_scenario("few-shot", ["algorithm.rounds=9000000", kill])
+    assert scenario.algorithm.rounds == 9_000_000
+    everybody = 'timeline=[{ do = "kill", who = "0-5", at_round = 8000000 }]'
+    with pytest.raises(ConfigError, match="in round 8000000 no agent is left"):
+        load_scenario("few-shot", ["algorithm.rounds=9000000", everybody])
+
+
+def test_a_valid_file_stays_valid(tmp_path: Path) -> None:
+    """The guards refuse nothing that is right."""
+    path = tmp_path / "a.toml"
+    path.write_text(
+        'name = "a"\n[environment]\nfamily = "gridworld"\nargs = { size = 4 }\n[policy]\nname = "softmax"\n'
+    )
+    assert isinstance(load_config(path), RunConfig)
