@@ -6,6 +6,7 @@ Bounds that need only the field itself are given here; everything that needs two
 the names of variants and estimators, is checked in `edge_fed.validation`.
 """
 
+import math
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -58,7 +59,10 @@ class Algorithm(Settings, frozen=True, kw_only=True):
     adapt_baseline: Literal["none", "loo"] = "none"  # in adaptation at evaluation and onboarding
     adapt_steps: Count = 1
     participation: Annotated[float, Meta(gt=0, le=1)] = 1.0  # r
-    aggregation: str = "uniform"  # edge_fed.federated.aggregation.AGGREGATIONS
+    aggregation: str = "uniform"  # weights: edge_fed.federated.aggregation.AGGREGATIONS
+    rule: str = "mean"  # edge_fed.federated.robust.RULES
+    byzantine: Annotated[int, Meta(ge=0, le=10_000)] = 1  # f, of `trimmed_mean` and `krum`
+    clip_norm: Annotated[float, Meta(gt=0, le=1e12)] | Literal["off"] = "off"  # of `clipped_mean`
     correction: Literal["none", "control_variate"] = "none"  # edge_fed.federated.control_variate
 
 
@@ -68,6 +72,8 @@ class Federation(Settings, frozen=True, kw_only=True):
     quorum: Count | None = None  # READY agents needed to start; None: all planned
     min_updates: Count | None = None  # updates that make a round valid; None: half of the cohort
     join_deadline_s: Seconds = 300.0  # restarts with each new READY
+    max_update_norm: Annotated[float, Meta(gt=0, le=1e300)] | Literal["off"] = "off"  # longer: refused
+    quarantine_after: Count | Literal["off"] = 3  # refused updates in a row: edge_fed.federated.quarantine
     round_deadline_s: Seconds = 60.0  # hard, from the round's opening
     heartbeat_s: Seconds = 1.0
     lease_s: Seconds = 5.0  # silence after which an agent is lost
@@ -170,6 +176,11 @@ def merge(first: Overrides, second: Overrides) -> Overrides:
         if name != "args" and getattr(second, name) is not None
     }
     return msgspec.structs.replace(first, args={**first.args, **second.args}, **changed)
+
+
+def max_norm(federation: Federation) -> float:
+    """Euclidean norm above which an update is refused; infinity: none is."""
+    return math.inf if federation.max_update_norm == "off" else federation.max_update_norm
 
 
 def effective_algorithm(algorithm: Algorithm, overrides: Overrides) -> Algorithm:

@@ -15,6 +15,7 @@ from edge_fed.envs.base import Family
 from edge_fed.errors import Fault, UnknownGoal, UnknownName, nearest
 from edge_fed.federated.aggregation import AGGREGATIONS
 from edge_fed.federated.cohort import cohort_size
+from edge_fed.federated.robust import RULES
 from edge_fed.meta import BASELINES, CURVATURES, CURVED, VARIANTS
 from edge_fed.policies import POLICIES, make_policy
 from edge_fed.spaces import Spaces
@@ -51,6 +52,7 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
     faults += _batches(config)
     faults += _correction(config.algorithm)
     faults += _inner_gradient(config.algorithm)
+    faults += _rule(config.algorithm, len(set(planned) - set(absent)))
     faults += _federation(config, len(set(planned) - set(absent)), len(planned))
     faults += _onboarding(config, family)
     return faults
@@ -128,7 +130,8 @@ def _names(config: RunConfig) -> Iterator[Fault]:
         ("algorithm.variant", "variant", algorithm.variant, VARIANTS),
         ("algorithm.curvature", "curvature estimator", algorithm.curvature, CURVATURES),
         ("algorithm.baseline", "baseline", algorithm.baseline, BASELINES),
-        ("algorithm.aggregation", "aggregation rule", algorithm.aggregation, AGGREGATIONS),
+        ("algorithm.aggregation", "weights", algorithm.aggregation, AGGREGATIONS),
+        ("algorithm.rule", "aggregation rule", algorithm.rule, RULES),
     ]
     for index, table in enumerate(config.agents):
         if table.curvature is not None:
@@ -260,6 +263,37 @@ def _correction(settings: Algorithm) -> Iterator[Fault]:
             "algorithm.aggregation",
             f"is {settings.aggregation!r}, but control variates cancel only in a plain mean",
             "choose aggregation 'uniform', or correction 'none'",
+        )
+
+
+def _rule(settings: Algorithm, at_start: int) -> Iterator[Fault]:
+    """Settings under which a rule beside the mean has no meaning."""
+    name = settings.rule
+    if name == "mean" or name not in RULES:
+        return
+    if settings.aggregation != "uniform":
+        yield Fault(
+            "algorithm.aggregation",
+            f"is {settings.aggregation!r}, but rule {name!r} weighs agents alike: a weight that an agent "
+            "states itself would be its way around the rule",
+            "choose aggregation 'uniform', or rule 'mean'",
+        )
+    if settings.correction != "none":
+        yield Fault(
+            "algorithm.rule",
+            f"is {name!r}, but control variates cancel only in a plain mean",
+            "choose rule 'mean', or correction 'none'",
+        )
+    if name == "clipped_mean" and settings.clip_norm == "off":
+        message = "is off, but rule 'clipped_mean' shortens updates to it"
+        yield Fault("algorithm.clip_norm", message, "give it the longest norm that an honest update may have")
+    asked, needs = cohort_size(at_start, settings.participation), RULES[name].needs(settings.byzantine)
+    if at_start and needs > asked:
+        yield Fault(
+            "algorithm.byzantine",
+            f"is {settings.byzantine}: rule {name!r} then needs {needs} updates, but a round asks {asked} of "
+            f"{at_start} agents, so that every round would be skipped",
+            "lower it, ask more agents, or choose rule 'median'",
         )
 
 

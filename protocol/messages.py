@@ -85,7 +85,9 @@ class Welcome(Message, frozen=True, kw_only=True, tag="WELCOME"):
 
 
 class Reject(Message, frozen=True, kw_only=True, tag="REJECT"):
-    """Server refuses a registration; the agent exits with the code of the reason.
+    """Server refuses a registration, or ends a training session whose updates it does not want any more.
+
+    The agent exits with the code of the reason.
 
     Attributes:
         reason: Machine-readable cause.
@@ -98,6 +100,7 @@ class Reject(Message, frozen=True, kw_only=True, tag="REJECT"):
         "version",
         "unknown_goal",
         "goal_in_use",
+        "quarantined",
         "wrong_run",
         "overrides",
         "dimension",

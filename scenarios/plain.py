@@ -50,6 +50,7 @@ class PlainRun:
         self.params = initial_params(scenario)
         self.rounds: list[dict[str, Any]] = []
         self.evaluations: list[dict[str, Any]] = []
+        self.quarantined: set[int] = set()
 
     def play(self) -> Outcome:
         """The whole run; a signal ends it early, with what there is."""
@@ -97,6 +98,10 @@ class PlainRun:
             "metrics": outcome.metrics,
         }
         self.rounds.append(line)
+        for agent in outcome.record.quarantined:
+            self.quarantined.add(agent)
+            why = outcome.record.missing.get(agent, "")
+            self.watch.note("warning", f"agent {agent} is in quarantine for the rest of the run: {why}")
         if self.folder:
             _append(self.folder.metrics, line)
         self.watch.round(line)
@@ -108,7 +113,10 @@ class PlainRun:
         rows = [
             evaluate(self.tasks[agent], params, self.scenario.seed, self.scenario.onboarding)
             for agent in agents
+            if agent not in self.quarantined
         ]
+        if not rows:
+            return
         line = {"kind": "evaluation", "round": number, **evaluation_summary(rows), "rows": rows}
         self._keep(line)
         self.watch.evaluation(line)

@@ -11,7 +11,7 @@ from server import events as e
 from server.hosting import Hosting
 from server.ledger import Resume
 from server.measuring import Measuring
-from server.reception import dismissed
+from server.reception import dismissed, quarantined
 from server.room import Room
 from server.training import Training
 
@@ -43,7 +43,7 @@ class Course:
         self._holds = set(holds)
         self._serve = serve
         self._resume = resume
-        self._returning = resume.expected if resume else ()
+        self._returning = room.ledger.quarantine.admitted(resume.expected) if resume else ()
         self._joined = False
 
     @property
@@ -135,12 +135,23 @@ class Course:
         else:
             self._join(now)
 
+    def _send_quarantined_away(self) -> None:
+        """Agents that the committed round put in quarantine: nobody asks them or waits for them again."""
+        room = self.room
+        for agent in sorted(room.ledger.quarantine.agents & room.members.training.keys()):
+            member, word = room.members.training[agent], quarantined(agent)
+            room.out.tell("lost", agent=agent, role="train", why="quarantined")
+            room.out.send(member, word)
+            room.members.remove(member, word)
+
     def next(self, now: float) -> None:
         """The boundary after the newest committed round: what comes now?"""
         done = self.room.ledger.committed
         if self.room.ledger.skipped >= MAX_SKIPPED:
             self.end(ExitCode.QUORUM, "failed", f"{MAX_SKIPPED} rounds in a row had too few updates")
-        elif self.measuring.due(done):
+            return
+        self._send_quarantined_away()
+        if self.measuring.due(done):
             self.phase = "evaluating"
             self.measuring.start(done, now)
         elif done >= self.room.last_round:
@@ -167,7 +178,11 @@ class Course:
     def _open(self, round_: int, now: float) -> None:
         self._resume, self._returning = None, ()
         self.phase = "running"
-        if not self.training.open(round_, now):
+        if self.training.open(round_, now):
+            return
+        if self.room.ledger.quarantine.agents.issuperset(self.room.admission.planned):
+            self.end(ExitCode.QUORUM, "failed", "every training agent is in quarantine; the log says why")
+        else:
             self._await_anybody(now)
 
     def never_back(self, agent: int, now: float) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from edge_fed.federated.control_variate import ServerControl
+from edge_fed.federated.quarantine import Quarantine
 from edge_fed.federated.record import RoundRecord
 from edge_fed.params import F8, params_sha256
 from protocol.messages import Update
@@ -54,6 +55,8 @@ class Book(msgspec.Struct, frozen=True):
         skipped: Skipped rounds in a row.
         fingerprints: Every numerics fingerprint seen.
         control_since: Control variates of agents whose last counted round is before this one are zero.
+        strikes: Agent -> rounds in a row in which an update of it was refused.
+        quarantined: Agents that are not asked any more.
     """
 
     last: dict[int, Last] = {}
@@ -63,6 +66,8 @@ class Book(msgspec.Struct, frozen=True):
     skipped: int = 0
     fingerprints: tuple[str, ...] = ()
     control_since: int = 0
+    strikes: dict[int, int] = {}
+    quarantined: tuple[int, ...] = ()
 
 
 class Ledger:
@@ -96,6 +101,7 @@ class Ledger:
         self.skipped = book.skipped
         self.fingerprints = list(book.fingerprints)
         self.control_since = book.control_since
+        self.quarantine = Quarantine("off", book.strikes, book.quarantined)  # `server.training` sets `after`
 
     @property
     def control_value(self) -> F8 | None:
@@ -112,6 +118,8 @@ class Ledger:
             self.skipped,
             tuple(self.fingerprints),
             self.control_since,
+            dict(self.quarantine.strikes),
+            tuple(sorted(self.quarantine.agents)),
         )
 
     def commit(self, round_: int) -> None:

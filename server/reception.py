@@ -65,6 +65,10 @@ class Reception:
         if refusal is not None:
             self._refuse(peer, message, refusal)
             return
+        trains = self._admission.role(message, self.training_over) == "train"
+        if trains and message.agent in self._ledger.quarantine.agents:
+            self._refuse(peer, message, quarantined(message.agent))
+            return
         holder = self._holder(message)
         if holder is None:
             self._admit(peer, message, now)
@@ -179,6 +183,16 @@ class Reception:
     def _note_refusal(self, agent: int, refusal: Reject) -> None:
         text = f"agent {agent} refused: {refusal.message}"
         self._out.note("rejected", text, "warning", agent=agent, reason=refusal.reason)
+
+
+def quarantined(agent: int) -> Reject:
+    """The answer to an agent that is not asked any more, and to every later process of it."""
+    return Reject(
+        reason="quarantined",
+        message=f"too many updates of agent {agent} in a row were refused: it takes no part in this run any "
+        "more, neither after a restart of the agent nor of the server; the server's log says what was wrong: "
+        "correct that, and start a new run",
+    )
 
 
 def dismissed(reason: str) -> Shutdown:

@@ -1,7 +1,8 @@
 """One open round: who is asked, whose update is held, who is excused, and what comes out. Pure.
 
 Updates are folded in ascending agent id while they come in; those ahead of their turn wait in a buffer of
-at most (cohort - 1) vectors. An excuse is final: it lets the fold go on without that agent.
+at most (cohort - 1) vectors. An excuse is final: it lets the fold go on without that agent. A rule that
+gathers (`edge_fed.federated.robust`) holds all of them until the round ends.
 """
 
 import math
@@ -10,10 +11,12 @@ from typing import Literal
 
 import msgspec
 
+from edge_fed.config import Algorithm
 from edge_fed.errors import EdgeFedError, NonFinite
 from edge_fed.federated.aggregation import AGGREGATIONS, Fold, check_update
 from edge_fed.federated.control_variate import ServerControl
 from edge_fed.federated.record import Contribution
+from edge_fed.federated.robust import aggregator
 from edge_fed.params import F8, crc32
 from protocol.messages import Update
 
@@ -56,14 +59,16 @@ class OpenRound:
         eligible: Agents that were there at the boundary, ascending.
         cohort: Agents that are asked, ascending.
         params: What they start from, ``[d]``.
-        rule: Name of the aggregation.
+        settings: Of the run; how updates are weighted and combined.
         need: Updates below which the round is skipped.
         opened: Monotonic seconds of the opening.
         deadline: Monotonic seconds at which the rest is excused.
         control: The server's half of the run's correction; None: it has none.
+        max_norm: An update whose Euclidean norm is above it is refused.
 
     Attributes:
         tensors: What THETA carries.
+        conflicts: Agents that sent a second, different update while the round was open.
     """
 
     def __init__(
@@ -72,11 +77,12 @@ class OpenRound:
         eligible: tuple[int, ...],
         cohort: tuple[int, ...],
         params: F8,
-        rule: str,
+        settings: Algorithm,
         need: int,
         opened: float,
         deadline: float,
         control: ServerControl | None = None,
+        max_norm: float = math.inf,
     ) -> None:
         self.number = number
         self.eligible = eligible
@@ -90,8 +96,10 @@ class OpenRound:
         self.theta_crc32 = crc32(*self.tensors.values())
         self.missing: dict[int, str] = {}
         self.resets: set[int] = set()
-        self._weight = AGGREGATIONS[rule]
-        self._fold = Fold(params, rule)
+        self.conflicts: set[int] = set()
+        self._max_norm = max_norm
+        self._weight = AGGREGATIONS[settings.aggregation]
+        self._fold = aggregator(params, settings)
         self._held: dict[int, Held] = {}
         self._ahead: dict[int, tuple[Update, F8]] = {}
         self._turn = 0  # index into the cohort of the next agent to fold
@@ -164,7 +172,10 @@ class OpenRound:
         if self.held < self.need:
             return skipped
         try:
-            params, control = self._fold.result(), self.control and self.control.after(self._fold)
+            params, control = self._fold.result(), self.control
+            if control is not None:
+                assert isinstance(self._fold, Fold)  # `check_run`: a correction needs the mean
+                control = control.after(self._fold)
         except NonFinite:  # updates that are finite one by one may still overflow together
             return skipped
         resets = tuple(part.agent for part in self._folded if part.agent in self.resets)
@@ -186,7 +197,7 @@ class OpenRound:
         if not (math.isfinite(weight) and weight > 0):
             return f"weight {weight} from {update.trajectories} trajectories: must be positive and finite"
         try:
-            check_update(delta, self.params.size)
+            check_update(delta, self.params.size, self._max_norm)
         except EdgeFedError as error:
             return str(error)
         found = crc32(delta)

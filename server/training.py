@@ -1,8 +1,11 @@
 """The open round: THETA out, UPDATE in, excuses, and the record that is committed. Pure."""
 
-from edge_fed.config import Overrides
-from edge_fed.federated.cohort import cohort, minimum_updates
+import msgspec
+
+from edge_fed.config import Overrides, max_norm
+from edge_fed.federated.cohort import cohort
 from edge_fed.federated.record import RoundRecord
+from edge_fed.federated.robust import needed_updates
 from edge_fed.params import F8, params_sha256
 from protocol.messages import Ack, Error, Heartbeat, Theta, Update
 from server import events as e
@@ -30,6 +33,7 @@ class Training:
         self.round: OpenRound | None = None
         self.began: tuple[float, int] | None = None
         self._room = room
+        room.ledger.quarantine.after = room.config.federation.quarantine_after
         self._resume = resume
         self._early: dict[int, tuple[Update, F8]] = {}
         self._owed: dict[int, int] = {}  # agents without a receipt -> round of their held update
@@ -54,11 +58,12 @@ class Training:
         self.began = self.began or (now, number)
         self._worked.clear()
         self._owed.clear()
-        need = minimum_updates(len(asked), config.federation.min_updates)
+        need = needed_updates(config, len(asked))
         deadline = now + config.federation.round_deadline_s
-        rule = config.algorithm.aggregation
-        params, control = room.ledger.params, room.ledger.control
-        self.round = OpenRound(number, eligible, asked, params, rule, need, now, deadline, control)
+        params, control, longest = room.ledger.params, room.ledger.control, max_norm(config.federation)
+        self.round = OpenRound(
+            number, eligible, asked, params, config.algorithm, need, now, deadline, control, longest
+        )
         if not reopened:
             fields = {"round": number, "eligible": eligible, "cohort": asked}
             room.out.put(e.Journal("round_opened", fields))
@@ -168,7 +173,10 @@ class Training:
             overrides={a: self._worked[a][0] for a in contributors if self._worked[a][0] != Overrides()},
             fingerprints=self._fingerprints(contributors),
             control_sha256=params_sha256(result.control.value) if result.control else "",
+            conflicts=tuple(sorted(round_.conflicts)),
         )
+        record = msgspec.structs.replace(record, quarantined=room.ledger.quarantine.judge(record))
+        self._quarantine(record)
         self._reset(record)
         room.ledger.close(record, result.params, result.control)
         if result.outcome == "skipped":
@@ -181,6 +189,15 @@ class Training:
         arrivals = round_.arrivals
         commit = e.Commit(round_.number, result.params, book, record, result.metrics, seconds, arrivals)
         room.commit(commit)
+
+    def _quarantine(self, record: RoundRecord) -> None:
+        for agent in record.quarantined:
+            why, strikes = record.missing.get(agent, "conflict"), self._room.ledger.quarantine.strikes[agent]
+            text = (
+                f"agent {agent} is in quarantine until the run ends, after {strikes} refused updates in a row"
+            )
+            fields = {"agent": agent, "round": record.round, "reason": why}
+            self._room.out.note("quarantined", f"{text}; the last: {why}", "warning", **fields)
 
     def _reset(self, record: RoundRecord) -> None:
         """Agents that started the round without their state have one again; what else that means."""
@@ -252,6 +269,8 @@ class Training:
 
     def _conflict(self, member: Member, message: Update, reason: str) -> None:
         out, agent, number = self._room.out, member.agent, message.round
+        if self.round is not None:
+            self.round.conflicts.add(agent)
         text = f"agent {agent} sent two different updates of round {number}; the first one stands"
         out.note("conflict", text, "warning", agent=agent, round=number)
         out.send(member, Error(code="conflict", message=reason))

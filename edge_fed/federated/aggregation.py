@@ -6,6 +6,7 @@ An update is the difference to the parameters that its agent received, so
 
 Summing in agent order, not in order of arrival, makes the result independent of the network; summing
 differences leaves the bits unchanged where every step was zero (the mean of equal vectors would not).
+Rules that a few wrong updates cannot move far are in `edge_fed.federated.robust`.
 """
 
 import math
@@ -13,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from edge_fed.errors import BadWeight, NonFinite, OutOfOrder, ShapeError
+from edge_fed.errors import BadWeight, NonFinite, OutOfOrder, ShapeError, TooLarge
 from edge_fed.params import F8
 
 Weight = Callable[[int], float]
@@ -23,21 +24,44 @@ AGGREGATIONS: dict[str, Weight] = {
     "uniform": lambda _trajectories: 1.0,  # the algorithm as the paper states it
     "weighted": float,  # by trajectories sampled
 }
-"""The rules by name. A new one is one line here."""
+"""The weights by name. A new one is one line here."""
 
 
-def check_update(delta: F8, dimension: int) -> None:
+def check_update(delta: F8, dimension: int, max_norm: float = math.inf) -> None:
     """Refuses what must not be averaged.
 
     Raises:
         ShapeError: ``delta`` is not ``[dimension]``.
         NonFinite: It holds NaN or infinity.
+        TooLarge: Its Euclidean norm is above ``max_norm``.
     """
     if delta.shape != (dimension,):
         raise ShapeError(f"update has shape {delta.shape}, the run's parameters have ({dimension},)")
     if not np.isfinite(delta).all():
         bad = np.flatnonzero(~np.isfinite(delta))
         raise NonFinite(f"{bad.size} of {dimension} entries are not finite, the first at index {bad[0]}")
+    if max_norm < math.inf and (length := norm(delta)) > max_norm:
+        raise TooLarge(f"its norm is {length:.6g}, above max_update_norm = {max_norm:g}")
+
+
+def norm(delta: F8) -> float:
+    """Euclidean norm; infinite if it overflows, and of a vector that is not finite infinite or NaN."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.sqrt(float(delta @ delta))
+
+
+def moved(params: F8, update: F8) -> F8:
+    """The parameters of the next round, ``[d]``, a fresh read-only array.
+
+    Raises:
+        NonFinite: Finite updates gave something that is not: the round must be skipped.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # refused by name below
+        found = params + update
+    if not np.isfinite(found).all():
+        raise NonFinite("the sum of finite updates is not finite; the parameters stay as they were")
+    found.flags.writeable = False
+    return found
 
 
 class Fold:
@@ -45,12 +69,12 @@ class Fold:
 
     Args:
         params: The parameters that the updates differ from, ``[d]``.
-        rule: Name in `AGGREGATIONS`.
+        weights: Name in `AGGREGATIONS`.
     """
 
-    def __init__(self, params: F8, rule: str = "uniform") -> None:
+    def __init__(self, params: F8, weights: str = "uniform") -> None:
         self._params = params
-        self._weight = AGGREGATIONS[rule]
+        self._weight = AGGREGATIONS[weights]
         self._sum = np.zeros_like(params)
         self._total = 0.0
         self._last: int | None = None
@@ -95,9 +119,5 @@ class Fold:
         """
         if self._last is None:
             raise BadWeight("no update was added; a round without updates is skipped, not averaged")
-        with np.errstate(over="ignore", invalid="ignore"):  # refused by name below
-            params = self._params + self._sum / self._total
-        if not np.isfinite(params).all():
-            raise NonFinite("the sum of finite updates is not finite; the parameters stay as they were")
-        params.flags.writeable = False
-        return params
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by name in `moved`
+            return moved(self._params, self._sum / self._total)

@@ -5,7 +5,7 @@
         for each i in A_k, in parallel on real devices:
             theta_i <- theta;  tau times: theta_i <- theta_i + beta * meta-gradient_i(theta_i)
             send delta_i = theta_i - theta
-        theta <- theta + (weighted) mean of delta_i
+        theta <- theta + (weighted) mean of delta_i, or another rule of `edge_fed.federated.robust`
 
 Source: Per-FedAvg-PG (the paper), algorithm box, with client sampling as in Fallah et al. 2020. With
 ``correction = "control_variate"`` local steps and server keep what `edge_fed.federated.control_variate` says.
@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from edge_fed.config import RunConfig
-from edge_fed.errors import NonFinite
-from edge_fed.federated.aggregation import Fold
-from edge_fed.federated.cohort import cohort, minimum_updates
+from edge_fed.config import RunConfig, max_norm
+from edge_fed.errors import NonFinite, UpdateRefused
+from edge_fed.federated.aggregation import Fold, check_update
+from edge_fed.federated.cohort import cohort
 from edge_fed.federated.control_variate import ServerControl, initial_control, reset_own
 from edge_fed.federated.local_update import AgentState, LocalUpdate, initial_state, local_update
+from edge_fed.federated.quarantine import Quarantine
 from edge_fed.federated.record import Attendance, Contribution, RoundRecord
+from edge_fed.federated.robust import Aggregator, aggregator, needed_updates
 from edge_fed.federated.task import Task
 from edge_fed.params import F8, crc32, params_sha256
 
@@ -57,8 +59,9 @@ def per_fedavg_pg(
     """
     states: dict[int, AgentState] = {}
     control = initial_control(config, params.size)
+    quarantine = Quarantine(config.federation.quarantine_after)
     for attendance in rounds:
-        outcome = play_round(config, tasks, params, states, attendance, control)
+        outcome = play_round(config, tasks, params, states, attendance, control, quarantine)
         params, control = outcome.params, outcome.control
         yield outcome
 
@@ -76,30 +79,34 @@ def play_round(
     states: dict[int, AgentState],
     attendance: Attendance,
     control: ServerControl | None = None,
+    quarantine: Quarantine | None = None,
 ) -> Round:
     """Plays one round; ``states`` advances in place for the agents whose update counted.
 
     An agent's state advances only if its update is folded in a valid round: what never counted never
     happened (semantics of agent state). ``control`` is the server's half of the run's correction, None
-    exactly if it has none.
+    exactly if it has none. ``quarantine`` counts the round's refusals in place; None: there were none before.
     """
     k, seed = attendance.round, config.seed
-    asked = cohort(seed, k, attendance.eligible, config.algorithm.participation)
+    quarantine = quarantine or Quarantine()
+    eligible = quarantine.admitted(attendance.eligible)
+    asked = cohort(seed, k, eligible, config.algorithm.participation)
     present = [i for i in asked if attendance.present is None or i in attendance.present]
     for agent in attendance.state_resets:
         states.pop(agent, None)
-    missing = {i: "absent" for i in asked if i not in present}
+    missing = {i: attendance.reasons.get(i, "absent") for i in asked if i not in present}
     updates: dict[int, LocalUpdate] = {}
     c = None if control is None else control.value
     for i in present:
         state = states.get(i) or initial_state(tasks[i])
         try:
-            updates[i] = local_update(tasks[i], params, state, seed, k, _silent, c)
-        except NonFinite as error:  # one agent's step diverged: it is excused, as the server excuses it
+            update = local_update(tasks[i], params, state, seed, k, _silent, c)
+            check_update(update.delta, params.size, max_norm(config.federation))
+        except UpdateRefused as error:  # its step diverged, say: it is excused, as the server excuses it
             missing[i] = f"refused: {error}"
-    folded = _fold(
-        config, params, control, updates, minimum_updates(len(asked), config.federation.min_updates)
-    )
+        else:
+            updates[i] = update
+    folded = _fold(config, params, control, updates, needed_updates(config, len(asked)))
     contributors: tuple[Contribution, ...] = ()
     if folded is not None:
         params, control, contributors = folded
@@ -109,7 +116,7 @@ def play_round(
         states.update({i: reset_own(state) for i, state in states.items()})
     record = RoundRecord(
         round=k,
-        eligible=attendance.eligible,
+        eligible=eligible,
         cohort=asked,
         contributors=contributors,
         missing=missing,
@@ -117,7 +124,9 @@ def play_round(
         outcome="skipped" if folded is None else "folded",
         params_sha256=params_sha256(params),
         control_sha256="" if control is None else params_sha256(control.value),
+        conflicts=attendance.conflicts,
     )
+    record = msgspec.structs.replace(record, quarantined=quarantine.judge(record))
     return Round(record, params, {i: update.metrics for i, update in updates.items()}, control)
 
 
@@ -131,15 +140,19 @@ def _fold(
     """The next parameters, the next control variate, and who made them; None: the round is skipped."""
     if len(updates) < need:
         return None
-    fold = Fold(params, config.algorithm.aggregation)
+    fold = aggregator(params, config.algorithm)
     contributors = tuple(_contribute(fold, i, update) for i, update in updates.items())
     try:
-        return fold.result(), control.after(fold) if control else None, contributors
+        params = fold.result()
+        if control is not None:
+            assert isinstance(fold, Fold)  # `check_run`: a correction needs the mean
+            control = control.after(fold)
     except NonFinite:
         return None
+    return params, control, contributors
 
 
-def _contribute(fold: Fold, agent: int, update: LocalUpdate) -> Contribution:
+def _contribute(fold: Aggregator, agent: int, update: LocalUpdate) -> Contribution:
     weight = fold.add(agent, update.delta, update.trajectories)
     return Contribution(agent, crc32(update.delta), weight, update.trajectories)
 

@@ -43,6 +43,8 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True):
         outcome: ``folded``, or ``skipped`` when fewer than the minimum of updates came.
         params_sha256: Hash of the parameters after the round.
         control_sha256: Hash of the run's control variate after the round; empty: the run has none.
+        conflicts: Agents that sent a second, different update while the round was open; the first one stands.
+        quarantined: Agents that are not asked any more after this round.
     """
 
     round: int
@@ -56,6 +58,8 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True):
     overrides: dict[int, Overrides] = {}
     fingerprints: dict[str, tuple[int, ...]] = {}
     control_sha256: str = ""
+    conflicts: tuple[int, ...] = ()
+    quarantined: tuple[int, ...] = ()
 
 
 class Attendance(msgspec.Struct, frozen=True):
@@ -66,9 +70,13 @@ class Attendance(msgspec.Struct, frozen=True):
         eligible: Agents present at the boundary, ascending.
         present: Cohort members whose update arrived; None: all of them.
         state_resets: Agents that lost their agent state before this round.
+        reasons: Cohort members whose update did not arrive -> why, as recorded; not there: absent.
+        conflicts: As recorded.
     """
 
     round: int
     eligible: tuple[int, ...]
     present: frozenset[int] | None = None
     state_resets: tuple[int, ...] = ()
+    reasons: dict[int, str] = {}
+    conflicts: tuple[int, ...] = ()

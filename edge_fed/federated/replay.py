@@ -2,7 +2,7 @@
 
 Nothing stored is compared with itself: the cohort is drawn again from (seed, round, eligible), every
 contributor's update is computed again, its checksum compared, and parameters and control variate are
-folded again.
+folded again. Who had to be quarantined after the recorded refusals is judged again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,6 +13,7 @@ from edge_fed.config import Overrides, RunConfig, overrides_by_goal
 from edge_fed.federated.control_variate import initial_control
 from edge_fed.federated.local_update import AgentState
 from edge_fed.federated.per_fedavg_pg import play_round
+from edge_fed.federated.quarantine import Quarantine
 from edge_fed.federated.record import Attendance, RoundRecord
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.params import F8
@@ -40,6 +41,7 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
     planned = overrides_by_goal(config)
     params = initial_params(config)
     control = initial_control(config, params.size)
+    quarantine = Quarantine(config.federation.quarantine_after)
     for expected, record in enumerate(records, start=1):
         for agent in record.eligible:  # the cohort is drawn again from these, whatever was recorded
             overrides = record.overrides.get(agent, planned.get(agent, Overrides()))
@@ -56,13 +58,18 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
             # Who was asked but not counted is known; a skipped round changes nothing, so none is computed.
             present=frozenset(c.agent for c in record.contributors) if folded else frozenset(),
             state_resets=record.state_resets,
+            reasons=record.missing,
+            conflicts=record.conflicts,
         )
-        again = play_round(config, tasks, params, states, attendance, control)
+        again = play_round(config, tasks, params, states, attendance, control, quarantine)
         params, control = again.params, again.control
         yield Replayed(record.round, params, tuple(_differences(record, again.record)))
 
 
 def _differences(recorded: RoundRecord, again: RoundRecord) -> Iterator[str]:
+    if recorded.eligible != again.eligible:
+        extra = sorted(set(recorded.eligible) - set(again.eligible))
+        yield f"eligible {list(recorded.eligible)} were recorded, but {extra} are in quarantine"
     if recorded.cohort != again.cohort:
         yield f"cohort {list(recorded.cohort)} was recorded, {list(again.cohort)} is drawn"
     if recorded.outcome != again.outcome:
@@ -74,6 +81,8 @@ def _differences(recorded: RoundRecord, again: RoundRecord) -> Iterator[str]:
     for agent in theirs.keys() & ours.keys():
         if theirs[agent] != ours[agent]:
             yield f"agent {agent}: {_pair(theirs[agent], ours[agent])}"
+    if recorded.quarantined != again.quarantined:
+        yield f"quarantined {list(recorded.quarantined)} were recorded, {list(again.quarantined)} follow"
     for name in ("params_sha256", "control_sha256"):
         was, is_now = getattr(recorded, name), getattr(again, name)
         if was != is_now:
