@@ -14,6 +14,7 @@ from agent.runtime import AgentProgram
 from agent.table import table
 from edge_fed.config import Overrides, changed
 from edge_fed.errors import Fault, nearest
+from edge_fed.profiles import LINK_BOUNDS, PRESETS
 from edge_fed.program import log
 from edge_fed.program.conversion import convert
 from edge_fed.program.exit_codes import ExitCode, ProgramError
@@ -22,20 +23,14 @@ from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervis
 from protocol.codec import encode
 from protocol.errors import LocalProtocolError
 from protocol.messages import Header, Register
+from protocol.transport import AgentKeys
 
 DEFAULT_SERVER = "tcp://127.0.0.1:5555"
-LINK_BOUNDS = {
-    "latency_s": (0.0, 60.0),
-    "jitter_s": (0.0, 60.0),
-    "bandwidth_bps": (1.0, 1e12),
-    "loss": (0.0, 0.9),
-}
-"""Those of `edge_fed.validation`, which an agent does not load; a test keeps them equal."""
-
 FLAG_OF = {"compute_delay_s": "--compute-delay"}  # the others have the name of their setting
 EPILOG = """\
 exit codes: 0 done; 1 a step failed; 2 usage; 4 refused by the server; 5 no server within --give-up-after;
-6 address; 7 the goal is in use or was taken over; 9 the server ended early; 130, 143 signals
+6 address; 7 the goal is in use or was taken over; 8 authentication (keys); 9 the server ended early;
+130, 143 signals
 """
 
 
@@ -58,6 +53,10 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--goal", type=_count, required=True, metavar="K", help="goal = agent id")
     p.add_argument("--server", default=DEFAULT_SERVER, metavar="ADDR", help="default: %(default)s")
+    p.add_argument(
+        "--keys", type=Path, metavar="FILE",
+        help="encrypt, with this agent's key file or the folder that holds it (python -m server keygen)",
+    )  # fmt: skip
     p.add_argument("--onboard", action="store_true", help="do not train, even if the goal could")
     p.add_argument(
         "--at", type=_at, default="final", metavar="WHEN",
@@ -78,6 +77,12 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument(
         "--link", action="append", default=[], metavar="KEY=VALUE",
         help="emulated link: " + ", ".join(LINK_BOUNDS),
+    )  # fmt: skip
+    own.add_argument("--profile", choices=tuple(PRESETS), help="emulated link by name; --link goes over it")
+    own.add_argument("--completeness", metavar="PART", help="least part of the local steps that it does")
+    own.add_argument(
+        "--responsiveness", action="append", default=[], metavar="KEY=VALUE",
+        help="seconds before it begins to work in a round, log-normal: median_s, spread",
     )  # fmt: skip
     p.add_argument("--state-dir", type=_folder, metavar="DIR", help="where agent state survives a restart")
     p.add_argument("--log-format", choices=("text", "json"), default="text")
@@ -101,6 +106,12 @@ def main(arguments: list[str] | None = None) -> int:
         if not chosen.json and not chosen.supervised:
             print(table(rows), flush=True)
 
+    try:
+        keys, key_file = _keys(chosen)
+    except ProgramError as error:
+        logger.error(f"exit: {error.message}", code=int(error.code), hint=error.hint)
+        supervisor.event("exit", code=int(error.code), why=error.message)
+        return int(error.code)
     program = AgentProgram(
         chosen.goal,
         chosen.server,
@@ -113,6 +124,8 @@ def main(arguments: list[str] | None = None) -> int:
         at=chosen.at,
         save=chosen.save,
         take_over=chosen.take_over,
+        keys=keys,
+        key_file=key_file,
         show=show,
     )
     try:
@@ -152,6 +165,16 @@ def _leave_now(code: ExitCode) -> None:
     os._exit(int(code))
 
 
+def _keys(chosen: argparse.Namespace) -> tuple[AgentKeys | None, str]:
+    """The agent's keys and their file."""
+    if chosen.keys is None:
+        return None, ""
+    from edge_fed.program.keys import find_agent_file, read_agent_file
+
+    path = find_agent_file(chosen.keys, chosen.goal)
+    return AgentKeys(*read_agent_file(path)), str(path)
+
+
 def _overrides(p: argparse.ArgumentParser, chosen: argparse.Namespace) -> Overrides:
     """This agent's own settings, checked as far as that is possible without the server."""
     tree: dict[str, Any] = {
@@ -162,6 +185,9 @@ def _overrides(p: argparse.ArgumentParser, chosen: argparse.Namespace) -> Overri
         "curvature": chosen.curvature,
         "compute_delay_s": chosen.compute_delay,
         "link": _pairs(p, "--link", chosen.link) or None,
+        "profile": chosen.profile,
+        "completeness": None if chosen.completeness is None else _value(chosen.completeness),
+        "responsiveness": _pairs(p, "--responsiveness", chosen.responsiveness) or None,
     }
     faults: list[Fault] = []
     overrides = convert({name: value for name, value in tree.items() if value is not None}, Overrides, faults)

@@ -24,14 +24,15 @@ from agent.plan import Plan
 from agent.state_machine import Machine
 from agent.worker import Performer, Worker
 from edge_fed.config import Overrides, changed
+from edge_fed.profiles import link_values, response_s
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import GuardedLoop
 from edge_fed.program.log import Logger
 from edge_fed.program.supervision import NoSupervisor, Supervisor
 from edge_fed.seeding import Purpose, stream
-from protocol.errors import AddressError, LocalProtocolError
+from protocol.errors import AddressError, LibraryTooOld, LocalProtocolError
 from protocol.link import LinkProfile
-from protocol.transport import AgentSocket, Context
+from protocol.transport import AgentKeys, AgentSocket, Context, public_of
 
 LINGER_MS = 500  # for a BYE or REPORT that is still in the pipe
 TERM_S = 0.75
@@ -61,6 +62,8 @@ class AgentProgram:
         at: The initialization that an onboarder wants: ``final``, ``now``, or that of a round.
         save: Where to keep the adapted policy.
         take_over: Displace a living agent of the same goal.
+        keys: Its own secret key and the server's public key; None: it speaks in clear.
+        key_file: Where they come from, for messages to people.
         show: Called with the round and an onboarder's rows.
         die: What the supervisor's ``die`` does.
         performer: Makes who does the work, in the worker thread; None: `agent.learner.Learner`.
@@ -85,6 +88,8 @@ class AgentProgram:
         at: Literal["final", "now"] | int = "final",
         save: Path | None = None,
         take_over: bool = False,
+        keys: AgentKeys | None = None,
+        key_file: str = "",
         show: Show = lambda _round, _rows: None,
         die: Callable[[], None] = kill_self,
         performer: Callable[[], Performer] | None = None,
@@ -111,7 +116,10 @@ class AgentProgram:
             at="round" if isinstance(at, int) else at,
             at_round=at if isinstance(at, int) else 0,
             take_over=take_over,
+            public_key=public_of(keys.secret) if keys else "",
+            key_file=key_file,
         )
+        self._keys = keys
         self._events: deque[e.Event] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._ordered = False  # the supervisor has set delay or link
@@ -129,9 +137,12 @@ class AgentProgram:
         """
         loop = asyncio.get_running_loop()
         self._loop = GuardedLoop(loop, self.fail)
-        context = self._context or Context()
         try:
-            socket = AgentSocket.connect(context, self._address)
+            context = self._context or Context()
+        except LibraryTooOld as error:
+            raise ProgramError(ExitCode.USAGE, str(error)) from error
+        try:
+            socket = AgentSocket.connect(context, self._address, keys=self._keys)
         except AddressError as error:
             self._close_own(context)
             self._supervisor.event("exit", code=int(ExitCode.ADDRESS), why=str(error))
@@ -195,6 +206,8 @@ class AgentProgram:
     def _worked(self, event: e.Event) -> None:
         if isinstance(event, e.Built):
             self._carriage.seed(event.seed)
+            slow = event.overrides.responsiveness
+            self._worker.response_s = lambda round_: response_s(slow, event.seed, self._goal, round_)
             if not self._ordered:
                 self._worker.delay_s = event.overrides.compute_delay_s or 0.0
                 self._carriage.emulate(_profile(event.overrides))
@@ -297,7 +310,7 @@ async def _at_most(seconds: float, event: asyncio.Event) -> None:
 
 
 def _profile(overrides: Overrides) -> LinkProfile:
-    return msgspec.convert(overrides.link or {}, LinkProfile)
+    return msgspec.convert(link_values(overrides), LinkProfile)
 
 
 CARRY: dict[type[e.Command], Callable[[AgentProgram, Any], None]] = {

@@ -36,6 +36,7 @@ class Worker:
     Attributes:
         progress: Local steps done in the current work.
         delay_s: Added to each local step: this device is slower than it is.
+        response_s: Round -> seconds before work on its update begins.
 
     Args:
         make: Makes the performer, in the thread: its imports take a while.
@@ -51,6 +52,7 @@ class Worker:
     ) -> None:
         self.progress = 0
         self.delay_s = 0.0
+        self.response_s: Callable[[int], float] = lambda _round: 0.0
         self._make = make
         self._deliver = deliver
         self._ended = ended
@@ -114,12 +116,13 @@ class Worker:
             self._deliver(event)
 
     def _progress_of(self, work: e.Work, stop: threading.Event) -> Progress:
-        slowed = isinstance(work, e.Train)
+        response_s = self.response_s(work.round) if isinstance(work, e.Train) else 0.0
         self.progress = 0
 
         def progress(step: int) -> None:
             self.progress = step
-            if stop.is_set() or (slowed and self.delay_s and stop.wait(self.delay_s)):
+            wait_s = self.delay_s + (response_s if step == 0 else 0.0) if isinstance(work, e.Train) else 0.0
+            if stop.is_set() or (wait_s and stop.wait(wait_s)):
                 raise Stopped
 
         return progress

@@ -83,6 +83,13 @@ class Federation(Settings, frozen=True, kw_only=True):
     keep_best: CountOrNone = 0  # beside them: those with the highest evaluated meta objective
 
 
+class Responsiveness(Settings, frozen=True, kw_only=True):
+    """How long an agent takes before it begins to work in a round: log-normal, drawn anew in each."""
+
+    median_s: Annotated[float, Meta(ge=0, le=1e4)] = 0.0
+    spread: Annotated[float, Meta(ge=0, le=2)] = 0.0  # standard deviation of its logarithm
+
+
 class Overrides(Settings, frozen=True, kw_only=True):
     """What one agent may change for itself. Unset (None, empty) means: as the run says."""
 
@@ -94,13 +101,18 @@ class Overrides(Settings, frozen=True, kw_only=True):
     compute_delay_s: Annotated[float, Meta(ge=0, le=1e4)] | None = (
         None  # slower device: added to each local step
     )
-    link: dict[str, float] | None = None  # emulated link, see protocol.link.LinkProfile
+    profile: str | None = None  # preset of the emulated link: edge_fed.profiles.PRESETS
+    link: dict[str, float] | None = None  # keys of protocol.link.LinkProfile, over the preset's
+    completeness: Annotated[float, Meta(gt=0, le=1)] | None = None  # least part of the local steps done
+    responsiveness: Responsiveness | None = None
 
 
 class Agents(Overrides, frozen=True, kw_only=True):
-    """One ``[[agents]]`` table: goals, and the overrides that they share."""
+    """One ``[[agents]]`` table: goals, their overrides, and what only the run may say of them."""
 
     goals: Goals
+    availability: Annotated[float, Meta(gt=0, le=1)] = 1.0  # chance that it can be asked in a round
+    connectivity: Annotated[float, Meta(gt=0, le=1)] = 1.0  # chance that its update gets through
 
 
 class Onboarding(Settings, frozen=True, kw_only=True):

@@ -30,6 +30,10 @@ class Purpose(enum.IntEnum):
     LINK = 8
     DIAGNOSE = 9
     PLACEBO = 10
+    AVAILABILITY = 11
+    CONNECTIVITY = 12
+    COMPLETENESS = 13
+    RESPONSIVENESS = 14
 
 
 Streams = Callable[[Purpose], Generator]

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from edge_fed.config import Algorithm, Goals, Overrides, RunConfig, effective_algorithm, parse_goals
+from edge_fed.device_faults import device_faults
 from edge_fed.envs import FAMILIES, make_family
 from edge_fed.envs.base import Family
 from edge_fed.errors import Fault, UnknownGoal, UnknownName, nearest
@@ -18,16 +19,8 @@ from edge_fed.federated.cohort import cohort_size
 from edge_fed.federated.robust import RULES
 from edge_fed.meta import BASELINES, CURVATURES, CURVED, VARIANTS
 from edge_fed.policies import POLICIES, make_policy
+from edge_fed.profiles import LINK_BOUNDS, PRESETS
 from edge_fed.spaces import Spaces
-
-LINK_BOUNDS: dict[str, tuple[float, float]] = {
-    "latency_s": (0.0, 60.0),
-    "jitter_s": (0.0, 60.0),
-    "bandwidth_bps": (1.0, 1e12),
-    "loss": (0.0, 0.9),
-}
-"""Keys of an emulated link (fields of ``protocol.link.LinkProfile``; tests keep
-the names equal and the bounds within what a link accepts)."""
 
 MAX_AGENTS = 10_000
 MAX_NAME_BYTES = 200  # the name is a part of the run folder's name
@@ -49,6 +42,8 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
     planned = _planned(config, family, faults)
     if family is not None and config.policy.name in POLICIES:
         faults += _policy(config, family)
+    if not faults and family is not None:
+        faults += device_faults(config, make_policy(config.policy, family.make(0).spaces).dimension)
     faults += _batches(config)
     faults += _correction(config.algorithm)
     faults += _inner_gradient(config.algorithm)
@@ -137,6 +132,8 @@ def _names(config: RunConfig) -> Iterator[Fault]:
         if table.curvature is not None:
             path = f"agents.{index}.curvature"
             tables.append((path, "curvature estimator", table.curvature, CURVATURES))
+        if table.profile is not None:
+            tables.append((f"agents.{index}.profile", "profile of a link", table.profile, PRESETS))
     for path, what, name, known in tables:
         if name not in known:
             yield Fault(path, f"unknown {what} {name!r}", nearest(name, known))

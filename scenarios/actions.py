@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from edge_fed.validation import LINK_BOUNDS
+from edge_fed.profiles import LINK_BOUNDS
 from server.events import KillPoint
 
 Runtime = Literal["plain", "inproc", "processes"]

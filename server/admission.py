@@ -23,6 +23,9 @@ FLAGS = {
     "curvature": "--curvature",
     "compute_delay_s": "--compute-delay",
     "link": "--link",
+    "profile": "--profile",
+    "completeness": "--completeness",
+    "responsiveness": "--responsiveness",
 }
 """Overrides -> the agent's flag for it."""
 
@@ -99,6 +102,7 @@ class Admission:
         alone = msgspec.structs.replace(
             self.config,
             agents=(Agents(goals=(message.agent,), **fields),),
+            algorithm=msgspec.structs.replace(self.config.algorithm, rule="mean"),  # it needs no other agents
             federation=msgspec.structs.replace(self.config.federation, quorum=None, min_updates=None),
             onboarding=Onboarding(),
         )

@@ -15,9 +15,11 @@ from edge_fed.config import Algorithm
 from edge_fed.errors import EdgeFedError, NonFinite
 from edge_fed.federated.aggregation import AGGREGATIONS, Fold, check_update
 from edge_fed.federated.control_variate import ServerControl
+from edge_fed.federated.quarantine import REFUSED
 from edge_fed.federated.record import Contribution
 from edge_fed.federated.robust import aggregator
 from edge_fed.params import F8, crc32
+from edge_fed.profiles import LOST
 from protocol.messages import Update
 
 
@@ -68,6 +70,7 @@ class OpenRound:
 
     Attributes:
         tensors: What THETA carries.
+        lost: Agents whose update does not get through, as their connectivity says.
         conflicts: Agents that sent a second, different update while the round was open.
     """
 
@@ -95,6 +98,7 @@ class OpenRound:
         self.tensors = {"params": params, **({"control": control.value} if control else {})}
         self.theta_crc32 = crc32(*self.tensors.values())
         self.missing: dict[int, str] = {}
+        self.lost: frozenset[int] = frozenset()
         self.resets: set[int] = set()
         self.conflicts: set[int] = set()
         self._max_norm = max_norm
@@ -149,6 +153,9 @@ class OpenRound:
             return Answer("refused", f"agent {agent} is not in the cohort of round {self.number}")
         if agent in self.missing:
             return Answer("late", f"excused before: {self.missing[agent]}")
+        if agent in self.lost:
+            self.excuse(agent, LOST)
+            return Answer("late", LOST)
         fault = self._fault(update, delta)
         if fault:
             self.excuse(agent, f"refused: {fault}")
@@ -162,7 +169,8 @@ class OpenRound:
         """Gives an agent up for this round; returns whether it was waited for."""
         if not self.expects(agent):
             return False
-        self.missing[agent] = reason
+        # What a lost message says about its agent never came: no strike, as in the plain loop.
+        self.missing[agent] = LOST if agent in self.lost and reason.startswith(REFUSED) else reason
         self._advance()
         return True
 

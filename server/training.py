@@ -3,10 +3,11 @@
 import msgspec
 
 from edge_fed.config import Overrides, max_norm
-from edge_fed.federated.cohort import cohort
+from edge_fed.federated.cohort import round_cohort
 from edge_fed.federated.record import RoundRecord
 from edge_fed.federated.robust import needed_updates
 from edge_fed.params import F8, params_sha256
+from edge_fed.profiles import lost
 from protocol.messages import Ack, Error, Heartbeat, Theta, Update
 from server import events as e
 from server.ledger import Resume, Verdict
@@ -42,6 +43,8 @@ class Training:
     def open(self, number: int, now: float) -> bool:
         """Opens a round, or goes on with one that an earlier process had opened.
 
+        If nobody is available in it, it closes at once as skipped.
+
         Returns:
             False if there is nobody to ask.
         """
@@ -52,8 +55,8 @@ class Training:
             eligible, asked = resume.eligible, resume.cohort
         else:
             eligible = room.members.eligible()
-            asked = cohort(config.seed, number, eligible, config.algorithm.participation)
-        if not asked:
+            asked = round_cohort(config, number, eligible)
+        if not eligible:
             return False
         self.began = self.began or (now, number)
         self._worked.clear()
@@ -64,6 +67,7 @@ class Training:
         self.round = OpenRound(
             number, eligible, asked, params, config.algorithm, need, now, deadline, control, longest
         )
+        self.round.lost = lost(config, number, asked)
         if not reopened:
             fields = {"round": number, "eligible": eligible, "cohort": asked}
             room.out.put(e.Journal("round_opened", fields))

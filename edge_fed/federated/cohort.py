@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from edge_fed.config import RunConfig
+from edge_fed.profiles import available
 from edge_fed.seeding import Purpose, stream
 
 
@@ -10,6 +12,18 @@ def cohort_size(eligible: int, participation: float) -> int:
     """The number of agents asked: ``max(1, ceil(participation * eligible))``, 0 if nobody is there."""
     # 0.1 * 30 is a little more than 3 in binary; the reader of "10 % of 30" means 3.
     return min(eligible, max(1, math.ceil(participation * eligible - 1e-9)))
+
+
+def round_cohort(config: RunConfig, round_: int, eligible: Sequence[int]) -> tuple[int, ...]:
+    """The agents asked in a round, ascending: a sample of those that are available in it; maybe nobody.
+
+    Args:
+        config: The run's settings.
+        round_: 1..K.
+        eligible: Agents that are READY and not lost at the boundary.
+    """
+    there = available(config, round_, eligible)
+    return cohort(config.seed, round_, there, config.algorithm.participation)
 
 
 def cohort(seed: int, round_: int, eligible: Sequence[int], participation: float) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
 from edge_fed.meta.baselines import initial_state as baseline_state
 from edge_fed.meta.guard import norm
 from edge_fed.params import F8
+from edge_fed.profiles import steps_done
 from edge_fed.seeding import streams
 
 __all__ = ["AgentState", "LocalUpdate", "initial_state", "local_update"]
@@ -56,7 +57,7 @@ def local_update(
     progress: Callable[[int], None],
     control: F8 | None = None,
 ) -> LocalUpdate:
-    """Runs the agent's ``local_steps`` from ``params`` ``[d]``.
+    """Runs the agent's ``local_steps`` from ``params`` ``[d]``, or as many as its completeness lets it do.
 
     Args:
         task: The agent's environment, policy and settings.
@@ -75,11 +76,12 @@ def local_update(
         raise ShapeError(f"params have shape {params.shape}, the policy needs ({task.policy.dimension},)")
     settings, theta = task.settings, params
     shift = correction(settings, state, control, params.size)
+    steps = steps_done(task.completeness, settings.local_steps, seed, task.agent, round_)
     estimates: list[Estimate] = []
     memory: dict[str, Any] = {}
     # What overflows is refused by name below; NumPy's warning beside it would say less.
     with np.errstate(over="ignore", invalid="ignore"):
-        for t in range(settings.local_steps):
+        for t in range(steps):
             progress(t)
             baseline = BASELINES[settings.baseline](task, state)
             step = LocalStep(streams(seed, task.agent, round_, t), baseline, memory)
@@ -92,6 +94,8 @@ def local_update(
     if not np.isfinite(delta).all():
         raise NonFinite(f"agent {task.agent}, round {round_}: the update is not finite")
     total, metrics = sum(estimate.trajectories for estimate in estimates), summary(estimates)
+    if task.completeness < 1:
+        metrics["local_steps"] = float(steps)
     if shift is not None:
         state = {**state, OWN: own_after(settings, delta, shift)}
         metrics["correction_norm"] = norm(shift)

@@ -1,7 +1,7 @@
 """Per-FedAvg-PG as the paper states it: a plain loop, no network. The oracle of every networked run.
 
     for k = 1..K:
-        choose the cohort A_k among the agents present
+        choose the cohort A_k among the agents present and available
         for each i in A_k, in parallel on real devices:
             theta_i <- theta;  tau times: theta_i <- theta_i + beta * meta-gradient_i(theta_i)
             send delta_i = theta_i - theta
@@ -18,7 +18,7 @@ import msgspec
 from edge_fed.config import RunConfig, max_norm
 from edge_fed.errors import NonFinite, UpdateRefused
 from edge_fed.federated.aggregation import Fold, check_update
-from edge_fed.federated.cohort import cohort
+from edge_fed.federated.cohort import round_cohort
 from edge_fed.federated.control_variate import ServerControl, initial_control, reset_own
 from edge_fed.federated.local_update import AgentState, LocalUpdate, initial_state, local_update
 from edge_fed.federated.quarantine import Quarantine
@@ -26,6 +26,7 @@ from edge_fed.federated.record import Attendance, Contribution, RoundRecord
 from edge_fed.federated.robust import Aggregator, aggregator, needed_updates
 from edge_fed.federated.task import Task
 from edge_fed.params import F8, crc32, params_sha256
+from edge_fed.profiles import LOST, lost
 
 Progress = Callable[[int], None]
 
@@ -90,11 +91,14 @@ def play_round(
     k, seed = attendance.round, config.seed
     quarantine = quarantine or Quarantine()
     eligible = quarantine.admitted(attendance.eligible)
-    asked = cohort(seed, k, eligible, config.algorithm.participation)
-    present = [i for i in asked if attendance.present is None or i in attendance.present]
+    asked = round_cohort(config, k, eligible)
+    strays = lost(config, k, asked)
+    came = asked if attendance.present is None else attendance.present
+    present = [i for i in asked if i in came and i not in strays]
     for agent in attendance.state_resets:
         states.pop(agent, None)
     missing = {i: attendance.reasons.get(i, "absent") for i in asked if i not in present}
+    missing.update(dict.fromkeys(strays, LOST))
     updates: dict[int, LocalUpdate] = {}
     c = None if control is None else control.value
     for i in present:

@@ -17,6 +17,7 @@ from edge_fed.federated.quarantine import Quarantine
 from edge_fed.federated.record import Attendance, RoundRecord
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.params import F8
+from edge_fed.profiles import LOST, lost
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -63,7 +64,8 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
         )
         again = play_round(config, tasks, params, states, attendance, control, quarantine)
         params, control = again.params, again.control
-        yield Replayed(record.round, params, tuple(_differences(record, again.record)))
+        differences = (*_differences(record, again.record), *_found(config, record))
+        yield Replayed(record.round, params, differences)
 
 
 def _differences(recorded: RoundRecord, again: RoundRecord) -> Iterator[str]:
@@ -87,6 +89,13 @@ def _differences(recorded: RoundRecord, again: RoundRecord) -> Iterator[str]:
         was, is_now = getattr(recorded, name), getattr(again, name)
         if was != is_now:
             yield f"{name} {_short(was)} was recorded, {_short(is_now)} is computed"
+
+
+def _found(config: RunConfig, recorded: RoundRecord) -> Iterator[str]:
+    """Updates that are recorded as lost on their way, but had to arrive."""
+    strays = {agent for agent, why in recorded.missing.items() if why == LOST}
+    if extra := sorted(strays - lost(config, recorded.round, recorded.cohort)):
+        yield f"the updates of agents {extra} were recorded as lost on their way, none of them is drawn so"
 
 
 def _short(digest: str) -> str:

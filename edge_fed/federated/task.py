@@ -28,7 +28,8 @@ def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Task:
     environment = make_family(config.environment).make(goal, overrides.args)
     policy = make_policy(config.policy, environment.spaces)
     settings = effective_algorithm(config.algorithm, overrides)
-    return Task(goal, environment, policy, Sampler(environment, policy), settings)
+    completeness = 1.0 if overrides.completeness is None else overrides.completeness
+    return Task(goal, environment, policy, Sampler(environment, policy), settings, completeness)
 
 
 def initial_params(config: RunConfig, policy: Policy | None = None) -> F8:

@@ -29,6 +29,7 @@ class Task(msgspec.Struct, frozen=True):
         policy: The shared policy class.
         sample: Rolls the policy out in the environment, and counts.
         settings: The run's algorithm, after the agent's overrides.
+        completeness: Least part of a round's local steps that it does: `edge_fed.profiles`.
     """
 
     agent: int
@@ -36,6 +37,7 @@ class Task(msgspec.Struct, frozen=True):
     policy: Policy
     sample: Sampler
     settings: Algorithm
+    completeness: float = 1.0
 
 
 class Estimate(msgspec.Struct, frozen=True):
