@@ -52,7 +52,9 @@ class Carriage:
         self._attempts: dict[tuple[Direction, str], tuple[int, int]] = {}
         self._waiting: asyncio.Task[None] | None = None
         self._reader = asyncio.create_task(self._read(), name=f"agent {agent} reads")
-        self._reader.add_done_callback(self._ended)
+        self._watcher = asyncio.create_task(self._refused(), name=f"agent {agent} is let in")
+        for task in (self._reader, self._watcher):
+            task.add_done_callback(self._ended)
 
     def seed(self, seed: int) -> None:
         """The run's seed is known: it keys the emulated link from now on."""
@@ -78,7 +80,7 @@ class Carriage:
             self._lanes["up"].hurry()
         for lane in self._lanes.values():
             lane.clear()
-        tasks = [task for task in (self._reader, self._waiting) if task]
+        tasks = [task for task in (self._reader, self._watcher, self._waiting) if task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -108,6 +110,9 @@ class Carriage:
         with contextlib.suppress(Closed):
             await self._socket.writable()
             self._deliver(e.Reachable())
+
+    async def _refused(self) -> None:
+        self._deliver(e.Refused(await self._socket.refused()))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):

@@ -13,6 +13,7 @@ from edge_fed.config import Overrides
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode
 from protocol.messages import Header, Message
+from protocol.transport import Refusal
 
 Level = Literal["debug", "info", "warning", "error"]
 KillPoint = Literal["assigned", "trained", "sent"]
@@ -38,6 +39,12 @@ class NotSent(Event, frozen=True):
     """A message could not be handed to the socket: nobody at the other end, or a full pipe."""
 
     message: Message
+
+
+class Refused(Event, frozen=True):
+    """Keys of agent and server do not belong together; trying again does not mend it."""
+
+    kind: Refusal
 
 
 class PeerVersion(Event, frozen=True):

@@ -21,6 +21,8 @@ class Plan(msgspec.Struct, frozen=True):
         at: Which initialization an onboarder asks for.
         at_round: With ``at = "round"``.
         take_over: Displace a living agent of the same goal.
+        public_key: Of this agent, for messages to people; empty: it has no keys.
+        key_file: Where its keys come from, for messages to people.
     """
 
     agent: int
@@ -33,6 +35,8 @@ class Plan(msgspec.Struct, frozen=True):
     at: Literal["final", "now", "round"] = "final"
     at_round: int = 0
     take_over: bool = False
+    public_key: str = ""
+    key_file: str = ""
 
     def register(self, known_run: bytes) -> Register:
         """The registration; the same for the life of the process but for the run it was in."""

@@ -15,6 +15,7 @@ from agent import events as e
 from agent.contact import LATE_S, Contact, Jitter, Wait
 from agent.duties import Duties, Script
 from agent.plan import Plan
+from agent.refusals import explained
 from agent.waits import line, whom
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
@@ -23,6 +24,7 @@ from protocol.limits import MAJOR, MINOR, Limits
 from protocol.session import Session, State
 
 OUTCOMES = {"finished": ExitCode.OK, "failed": ExitCode.STOPPED, "stopped": ExitCode.STOPPED}
+REJECTIONS = {"goal_in_use": ExitCode.SUPERSEDED, "key": ExitCode.AUTHENTICATION}
 ROUND_LINE_S = 1.0  # rounds of milliseconds would fill the screen of a person who watches one agent
 
 
@@ -165,6 +167,9 @@ class Machine:
             self._out.log("info", "the connection to the server is gone")
         self._contact.unreachable(now)
 
+    def _refused(self, event: e.Refused, _now: float) -> None:
+        self._exit(ExitCode.AUTHENTICATION, *explained(event.kind, self._plan))
+
     def _peer_version(self, event: e.PeerVersion, _now: float) -> None:
         why = f"the server speaks protocol {event.major}.{event.minor}, this agent {MAJOR}.{MINOR}"
         self._exit(ExitCode.REFUSED, why, "install the same major version of edge-fed on both sides")
@@ -189,7 +194,7 @@ class Machine:
             self._out.log("warning", text, hint="add --onboard")
 
     def _reject(self, message: m.Reject, _event: e.Received, _now: float) -> None:
-        code = ExitCode.SUPERSEDED if message.reason == "goal_in_use" else ExitCode.REFUSED
+        code = REJECTIONS.get(message.reason, ExitCode.REFUSED)
         sides = (("expected", message.expected), ("received", message.received))
         detail = ", ".join(f"{name} {value}" for name, value in sides if value)
         why = f"refused by the server ({message.reason}): {message.message}"
@@ -304,6 +309,7 @@ EVENTS: dict[type[e.Event], Callable[[Machine, Any, float], None]] = {
     e.Received: Machine._received,
     e.Reachable: Machine._reachable,
     e.NotSent: Machine._not_sent,
+    e.Refused: Machine._refused,
     e.PeerVersion: Machine._peer_version,
     e.Malformed: Machine._malformed,
     e.Built: Machine._built,

@@ -101,6 +101,7 @@ class Reject(Message, frozen=True, kw_only=True, tag="REJECT"):
         "unknown_goal",
         "goal_in_use",
         "quarantined",
+        "key",
         "wrong_run",
         "overrides",
         "dimension",

@@ -74,7 +74,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Register, (State.NEW, *ANSWERABLE), State.REGISTERING),  # repeated: same incarnation, same session
     Rule(Welcome, (State.REGISTERING,), State.WELCOMED),
     Rule(Welcome, OPEN, None),  # the answer to a repeated REGISTER that crossed the first answer
-    Rule(Reject, (State.REGISTERING, State.WELCOMED, State.READY), State.CLOSED),  # of REGISTER or of READY
+    Rule(Reject, ANSWERABLE, State.CLOSED),  # of REGISTER, of READY, or of a key that was revoked
     Rule(Ready, (State.WELCOMED,), State.READY),
     Rule(Theta, (State.READY,), None, "train"),
     Rule(Update, (State.READY,), None, "train"),

@@ -20,6 +20,7 @@ from edge_fed.program.guard import end_on_failure
 from edge_fed.program.run_folder import RunFolder
 from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervisor
 from server.console import Bar, is_terminal
+from server.doorkeeper import Doorkeeper
 from server.runtime import ServerProgram, go_on
 
 DEFAULT_BIND = "tcp://127.0.0.1:5555"
@@ -42,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         description="Leads one run: waits for agents, averages their updates, records every round, and hands "
         "the result to onboarders. Without flags it serves the few-shot configuration on "
         + DEFAULT_BIND
-        + ".",
+        + ". Keys for other machines are made by python -m server keygen DIR, see keygen --help.",
         epilog=EXIT_CODES,
     )
     source = flags.add_mutually_exclusive_group()
@@ -53,7 +54,13 @@ def parser() -> argparse.ArgumentParser:
     )
     flags.add_argument("--seed", type=int, help="run seed, short for --set seed=N")
     flags.add_argument("--bind", default=DEFAULT_BIND, metavar="ADDR", help="tcp://HOST:PORT or ipc://PATH")
-    flags.add_argument("--insecure", action="store_true", help="allow an address that other machines reach")
+    flags.add_argument(
+        "--keys", type=Path, metavar="DIR",
+        help="encrypt, and let in only agents whose keys DIR/allowed.txt lists; see keygen --help",
+    )  # fmt: skip
+    flags.add_argument(
+        "--insecure", action="store_true", help="without --keys: allow an address that other machines reach"
+    )
     flags.add_argument("--run-dir", type=Path, metavar="DIR", help="default: runs/<time>-<name>")
     flags.add_argument("--serve", action="store_true", help="stay for onboarders when the run is complete")
     flags.add_argument("--json", action="store_true", help="print the summary on stdout at the end")
@@ -70,7 +77,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
-    options = parser().parse_args(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments[:1] == ["keygen"]:
+        from server.keygen import main as keygen
+
+        return keygen(arguments[1:])
+    options = parser().parse_args(arguments)
     try:
         return int(_run(options))
     except ConfigError as error:
@@ -99,12 +111,13 @@ def _run(options: argparse.Namespace) -> ExitCode:
             f"{options.bind} can be reached from inside this process alone",
             "bind tcp://127.0.0.1:5555 or ipc://PATH",
         )
+    name = {"program": "server"} if options.log_format == "json" else {}  # a person sees one program's lines
+    logger = log.configure(options.log_format, options.log_level, None, **name)
+    doorkeeper = Doorkeeper(options.keys, logger) if options.keys is not None else None
     config, folder, withdraw = _folder(options)
     supervisor: Supervisor = StdioSupervisor() if options.supervised else NoSupervisor()
     watched = is_terminal() and options.log_format == "text" and not options.supervised
     bar = Bar(config.algorithm.rounds, max([0, *folder.committed_rounds()])) if watched else None
-    name = {"program": "server"} if options.log_format == "json" else {}  # a person sees one program's lines
-    logger = log.configure(options.log_format, options.log_level, None, **name)
     if bar is not None:
         bar.attach(logger)
     program = ServerProgram(
@@ -117,10 +130,11 @@ def _run(options: argparse.Namespace) -> ExitCode:
         serve=options.serve,
         resume=options.resume is not None,
         insecure=options.insecure,
+        doorkeeper=doorkeeper,
         console=bar,
     )
     try:
-        code = asyncio.run(_with_signals(program))
+        code = asyncio.run(_with_signals(program, doorkeeper))
     except ProgramError as error:
         if error.code == ExitCode.ADDRESS:
             withdraw()
@@ -136,8 +150,8 @@ def _run(options: argparse.Namespace) -> ExitCode:
     return code
 
 
-async def _with_signals(program: ServerProgram) -> ExitCode:
-    """The first signal ends the run in order, the second one at once."""
+async def _with_signals(program: ServerProgram, doorkeeper: Doorkeeper | None) -> ExitCode:
+    """The first signal ends the run in order, the second one at once; SIGHUP reads the allow-list again."""
     loop = asyncio.get_running_loop()
     end_on_failure(loop, program.fail)
     asked: list[signal.Signals] = []
@@ -150,6 +164,8 @@ async def _with_signals(program: ServerProgram) -> ExitCode:
 
     for number in SIGNALS:
         loop.add_signal_handler(number, received, number)
+    if doorkeeper is not None:
+        loop.add_signal_handler(signal.SIGHUP, doorkeeper.read_again)
     return await program.run()
 
 

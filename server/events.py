@@ -11,6 +11,7 @@ import msgspec
 
 from edge_fed.federated.record import RoundRecord
 from edge_fed.params import F8
+from edge_fed.program.allow_list import AllowList
 from edge_fed.program.exit_codes import ExitCode
 from protocol.limits import MINOR
 from protocol.messages import Header, Message
@@ -36,13 +37,26 @@ class Started(Event, frozen=True):
 
 
 class Received(Event, frozen=True):
-    """A whole, valid message arrived from the peer with this routing id, which speaks this minor version."""
+    """A whole, valid message arrived.
+
+    Attributes:
+        peer: Routing id of its connection.
+        minor: Minor version that the peer speaks.
+        key: Public key of the peer; empty on a server without keys.
+    """
 
     peer: bytes
     header: Header
     message: Message
     tensors: Mapping[str, F8] = {}
     minor: int = MINOR
+    key: str = ""
+
+
+class Allowed(Event, frozen=True):
+    """The allow-list was read: from now on these keys may act as these agents, and no others."""
+
+    allowed: AllowList
 
 
 class Malformed(Event, frozen=True):

@@ -16,6 +16,9 @@ from protocol.session import Session
 MIN_LINK_RATE = 1e6  # bytes per second; a slower link needs a longer lease_s
 CHALLENGE_S = 1.5  # a living agent answers PING within this time
 LAST_WORDS = 4096  # answers kept for processes that are gone; an older one registers again
+MAX_GUESTS = 4096  # sessions of onboarders; beyond it, the oldest that is not READY gives way
+BUILD_S = 600.0  # an onboarder that is not READY by then registers again
+LEFT = 64  # earlier connections of one session that are remembered
 SWEEP_S = 0.25  # pause between two looks at a lease that a transfer extends
 
 
@@ -27,8 +30,10 @@ class Member:
         incarnation: Of its process.
         session: Order and numbers of its messages.
         peer: Routing id of its newest connection.
-        left: Those of its earlier connections: what still comes over them is older.
+        since: When it registered, in seconds.
+        left: Those of its earlier connections, the newest last: what still comes over them is older.
         overrides: What it does not do exactly as the run says.
+        key: Public key that its session belongs to; empty on a server without keys.
         ready: It has built environment and policy.
         lost: Why it counts as absent; empty while it is there.
         told_counted: ``last_counted`` as WELCOME said it.
@@ -42,13 +47,17 @@ class Member:
         unreachable: The last send to it failed.
     """
 
-    def __init__(self, message: Register, session: Session, peer: bytes, overrides: Overrides) -> None:
+    def __init__(
+        self, message: Register, session: Session, peer: bytes, overrides: Overrides, key: str = ""
+    ) -> None:
         self.agent = message.agent
         self.incarnation = message.incarnation
         self.session = session
         self.peer = peer
-        self.left: set[bytes] = set()
+        self.since = session.last_heard
+        self.left: dict[bytes, None] = {}
         self.overrides = overrides
+        self.key = key
         self.ready = False
         self.lost = ""
         self.told_counted = 0
@@ -88,6 +97,7 @@ class Challenge(msgspec.Struct):
     peer: bytes
     message: Register
     until: float
+    key: str = ""
 
 
 class Members:
@@ -101,6 +111,8 @@ class Members:
         self._by_incarnation: dict[bytes, Member] = {}
         self._by_peer: dict[bytes, Member] = {}
         self._last_words: dict[bytes, Message] = {}
+        self._building: dict[bytes, Member] = {}  # onboarders not known to be READY, the oldest first
+        self._guests = 0
         self._check_at = math.inf
 
     def everybody(self) -> list[Member]:
@@ -112,6 +124,9 @@ class Members:
         self._by_sid[member.session.sid] = member
         self._by_incarnation[member.incarnation] = member
         self._by_peer[member.peer] = member
+        if member.role == "onboard":
+            self._guests += 1
+            self._building[member.session.sid] = member
         self._check_at = min(self._check_at, now + self.lease_s)
 
     def seat(self, member: Member) -> None:
@@ -120,9 +135,12 @@ class Members:
 
     def remove(self, member: Member, last_word: Message | None = None) -> None:
         """Ends a membership; ``last_word`` answers whatever its process sends from now on."""
-        self._by_sid.pop(member.session.sid, None)
+        if self._by_sid.pop(member.session.sid, None) is member and member.role == "onboard":
+            self._guests -= 1
+        self._building.pop(member.session.sid, None)
         self._by_incarnation.pop(member.incarnation, None)
-        self._by_peer.pop(member.peer, None)
+        if self._by_peer.get(member.peer) is member:
+            del self._by_peer[member.peer]
         if self.training.get(member.agent) is member:
             del self.training[member.agent]
         if last_word is not None:
@@ -150,9 +168,12 @@ class Members:
     def bind(self, member: Member, peer: bytes) -> None:
         """A legal message came over this connection: it is the member's newest."""
         if peer != member.peer:
-            self._by_peer.pop(member.peer, None)
+            if self._by_peer.get(member.peer) is member:
+                del self._by_peer[member.peer]
             self._by_peer[peer] = member
-            member.left.add(member.peer)
+            member.left[member.peer] = None
+            if len(member.left) > LEFT:
+                del member.left[next(iter(member.left))]
             member.peer = peer
         member.unreachable = False
         member.malformed = 0
@@ -165,6 +186,31 @@ class Members:
         """Connected onboarders, by goal."""
         found = [member for member in self._by_sid.values() if member.role == "onboard"]
         return sorted(found, key=lambda member: member.agent)
+
+    @property
+    def full(self) -> bool:
+        """Whether no further onboarder fits."""
+        return self._guests >= MAX_GUESTS
+
+    def builds_again(self, member: Member) -> None:
+        """A member registered anew, so that it is not READY any more."""
+        member.ready = False
+        if member.role == "onboard":
+            self._building.setdefault(member.session.sid, member)
+
+    def first_building(self) -> Member | None:
+        """The onboarder that registered first and is not READY; None: there is none."""
+        while self._building:
+            sid, member = next(iter(self._building.items()))
+            if not member.ready:
+                return member
+            del self._building[sid]
+        return None
+
+    def never_ready(self, now: float) -> Member | None:
+        """An onboarder that has had its time to become READY."""
+        first = self.first_building()
+        return first if first is not None and now - first.since > BUILD_S else None
 
     def too_many_malformed(self, member: Member) -> bool:
         """Counts a malformed message; True if its session must end."""

@@ -5,13 +5,16 @@ from collections.abc import Callable
 import msgspec
 
 from edge_fed.config import Overrides
+from edge_fed.program.allow_list import AllowList
 from protocol.limits import MINOR, Limits
-from protocol.messages import Header, Ping, Ready, Register, Reject, Shutdown, Superseded, Welcome
+from protocol.messages import Error, Header, Ping, Ready, Register, Reject, Role, Shutdown, Superseded, Welcome
 from protocol.session import Session
 from server.admission import Admission
 from server.ledger import Ledger
 from server.members import CHALLENGE_S, Challenge, Member, Members
 from server.outbox import Outbox
+
+FULL = "this server has as many onboarders as it takes; this one waits for its turn and asks again"
 
 
 class Reception:
@@ -26,6 +29,7 @@ class Reception:
 
     Attributes:
         training_over: Whether round K is committed: newcomers onboard.
+        allowed: Which key may act as which agent; None: this server has no keys.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class Reception:
     ) -> None:
         federation = admission.config.federation
         self.training_over = False
+        self.allowed: AllowList | None = None
         self._admission = admission
         self._members = members
         self._ledger = ledger
@@ -46,19 +51,23 @@ class Reception:
         limits = Limits(heartbeat_s=federation.heartbeat_s, lease_s=federation.lease_s)
         self._limits: dict[str, float] = msgspec.to_builtins(limits)
 
-    def register(self, peer: bytes, message: Register, now: float, minor: int = MINOR) -> None:
+    def register(self, peer: bytes, message: Register, now: float, minor: int = MINOR, key: str = "") -> None:
         """Answers a REGISTER: WELCOME, REJECT, or first a question to the goal's present holder."""
         last_word = self._members.last_word(message.incarnation)
         if last_word is not None:
             self._out.outside(peer, last_word)
             return
         known = self._members.by_incarnation(message.incarnation)
+        forbidden = self._forbidden(message, key, known)
+        if forbidden is not None:
+            self._refuse(peer, message, forbidden)
+            return
         if known is not None and peer in known.left:  # READY may have overtaken it over the next connection
             return
         if known is not None:  # its answer was lost, or it lost its connection: the same session
             known.session.receive(Header(), message, now)  # as for a new one: it stands outside sessions
             self._members.bind(known, peer)
-            known.ready = False
+            self._members.builds_again(known)
             self._welcome(known)
             return
         refusal = self._admission.refuse(message, minor)
@@ -69,14 +78,31 @@ class Reception:
         if trains and message.agent in self._ledger.quarantine.agents:
             self._refuse(peer, message, quarantined(message.agent))
             return
+        if self._members.full and self._admission.role(message, self.training_over) == "onboard":
+            self._out.outside(peer, Error(code="internal", message=FULL))
+            return
         holder = self._holder(message)
         if holder is None:
-            self._admit(peer, message, now)
+            self._admit(peer, message, now, key)
         elif message.take_over or holder.lost or holder.unreachable:
             self._displace(holder)
-            self._admit(peer, message, now)
+            self._admit(peer, message, now, key)
         else:
-            self._challenge(holder, peer, message, now)
+            self._challenge(holder, peer, message, now, key)
+
+    def crowded_out(self, peer: bytes, message: Register) -> Member | None:
+        """Whose session ends because of this REGISTER; None: nobody's.
+
+        A connection carries one session, and there is room for so many onboarders: so a flood of REGISTER
+        costs bounded memory, over one connection or over many.
+        """
+        present = self._members.by_peer(peer)
+        if present is not None and present.incarnation != message.incarnation:
+            return present
+        new = self._members.by_incarnation(message.incarnation) is None
+        if new and self._members.full and self._admission.role(message, self.training_over) == "onboard":
+            return self._members.first_building()
+        return None
 
     def ready(self, member: Member, message: Ready) -> bool:
         """Takes a READY; False: refused, the member is gone."""
@@ -116,22 +142,40 @@ class Reception:
         holder = self._members.training.get(agent)
         if holder is not None:
             self._displace(holder)
-        self._admit(challenge.peer, challenge.message, now)
+        self._admit(challenge.peer, challenge.message, now, challenge.key)
 
     def expire(self, now: float) -> None:
         """Ends the challenges whose time is up."""
         for agent in [a for a, c in self._members.challenges.items() if now >= c.until]:
             self.silent(agent, now)
 
+    def revoked(self, member: Member) -> Reject | None:
+        """The last word to a member whose key may not act as it any more; None: it may."""
+        if self.allowed is None or self.allowed.may(member.key, member.agent, member.role):
+            return None
+        return _key_refused(member.agent, member.role, member.key, self.allowed)
+
+    def _forbidden(self, message: Register, key: str, known: Member | None) -> Reject | None:
+        """Why this key may not send this REGISTER; None: it may, or this server has no keys."""
+        if self.allowed is None:
+            return None
+        role = self._admission.role(message, self.training_over)
+        if not self.allowed.may(key, message.agent, role):
+            return _key_refused(message.agent, role, key, self.allowed)
+        if known is not None and known.key != key:
+            text = f"this process of agent {message.agent} has registered with another key; start a new one"
+            return Reject(reason="key", message=text, received=key)
+        return None
+
     def _holder(self, message: Register) -> Member | None:
         if self._admission.role(message, self.training_over) == "onboard":
             return None
         return self._members.training.get(message.agent)
 
-    def _challenge(self, holder: Member, peer: bytes, message: Register, now: float) -> None:
+    def _challenge(self, holder: Member, peer: bytes, message: Register, now: float, key: str) -> None:
         running = self._members.challenges.get(message.agent)
         if running is None:
-            self._members.challenges[message.agent] = Challenge(peer, message, now + CHALLENGE_S)
+            self._members.challenges[message.agent] = Challenge(peer, message, now + CHALLENGE_S, key)
             text = f"another process asks for goal {message.agent}; is the present agent alive?"
             self._out.note("challenged", text, agent=message.agent)
             self._out.send(holder, Ping())
@@ -146,7 +190,7 @@ class Reception:
         self._out.send(holder, word)
         self._members.remove(holder, word)
 
-    def _admit(self, peer: bytes, message: Register, now: float) -> None:
+    def _admit(self, peer: bytes, message: Register, now: float, key: str) -> None:
         overrides = self._admission.overrides(message)
         if isinstance(overrides, Reject):
             self._refuse(peer, message, overrides)
@@ -154,7 +198,7 @@ class Reception:
         session = Session("server", self._new_id(), self._admission.run_id, now)
         session.receive(Header(), message, now)
         session.role = self._admission.role(message, self.training_over)
-        member = Member(message, session, peer, overrides)
+        member = Member(message, session, peer, overrides, key)
         self._members.add(member, now)
         if session.role == "train":
             self._members.seat(member)
@@ -198,6 +242,17 @@ def quarantined(agent: int) -> Reject:
 def dismissed(reason: str) -> Shutdown:
     """The last word to an agent that has nothing more to do here."""
     return Shutdown(outcome="finished", reason=reason)
+
+
+def _key_refused(agent: int, role: Role, key: str, allowed: AllowList) -> Reject:
+    does = "train as" if role == "train" else "onboard"
+    return Reject(
+        reason="key",
+        message=f"the key {key} may not {does} agent {agent}; start the agent with the key file of agent "
+        f"{agent}, or let the server's allow-list give this key that id",
+        expected=str(allowed.rights(key) or "a key on the allow-list"),
+        received=f"agent {agent}",
+    )
 
 
 def _goal_in_use(agent: int) -> Reject:

@@ -33,6 +33,7 @@ from server.alarm import Alarm
 from server.binding import bound
 from server.console import Console, Lines
 from server.disk import Disk
+from server.doorkeeper import Doorkeeper
 from server.ledger import Ledger
 from server.orders import order
 from server.recovery import Recovered, recover
@@ -70,7 +71,8 @@ class ServerProgram:
         holds: Rounds before which the supervisor is asked.
         serve: Stay for onboarders after the run.
         resume: Go on with what the folder holds.
-        insecure: Allow an address that other machines can reach.
+        insecure: Allow an address that other machines can reach, without keys.
+        doorkeeper: Knows the keys and who may connect; None: no keys, anybody who reaches the address may.
         console: Shows progress; None: log lines.
         die: What the supervisor's ``die`` does.
 
@@ -92,6 +94,7 @@ class ServerProgram:
         serve: bool = False,
         resume: bool = False,
         insecure: bool = False,
+        doorkeeper: Doorkeeper | None = None,
         console: Console | None = None,
         die: Callable[[], None] = kill_self,
     ) -> None:
@@ -107,6 +110,7 @@ class ServerProgram:
         self._options = (holds, serve)
         self._resume = resume
         self._insecure = insecure
+        self._doorkeeper = doorkeeper
         self._console = console or Lines(logger, config.algorithm.rounds)
         self._die = die
         self._events: deque[e.Event] = deque()
@@ -133,7 +137,8 @@ class ServerProgram:
         self._limits = Limits(
             heartbeat_s=self._config.federation.heartbeat_s, lease_s=self._config.federation.lease_s
         )
-        address = bound(self._address, self._limits, self._context, insecure=self._insecure)
+        guard = self._doorkeeper.guard if self._doorkeeper else None
+        address = bound(self._address, self._limits, self._context, insecure=self._insecure, guard=guard)
         with self._folder.locked(), address as self._socket, self._recording():
             self.endpoint = self._socket.endpoint
             reader = loop.create_task(self._read(), name="server-reader")
@@ -144,6 +149,8 @@ class ServerProgram:
             finally:
                 self._handling = True  # nothing more is decided
                 self._alarm.cancel()
+                if self._doorkeeper is not None:
+                    self._doorkeeper.close()
                 if self._sync_due is not None:
                     self._sync_due.cancel()
                 reader.cancel()
@@ -205,6 +212,10 @@ class ServerProgram:
             self._disk.recorder.journal("started", fields, self._loop.time())
         self._supervisor.event("listening", address=self.endpoint, run_dir=str(self._folder.path))
         self._supervisor.listen(self._from_thread)
+        if self._doorkeeper is not None:
+            self._doorkeeper.changed = lambda allowed: self._handle(e.Allowed(allowed))
+            self._handle(e.Allowed(self._doorkeeper.allowed))
+            self._doorkeeper.watch()
         self._handle(e.Started())
 
     def _end(self, done: e.Exit) -> None:
@@ -271,7 +282,8 @@ class ServerProgram:
             return e.PeerVersion(peer, error.major, error.minor)
         except RemoteProtocolError as error:
             return e.Malformed(peer, error.code, str(error))
-        return e.Received(peer, envelope.header, envelope.message, envelope.tensors, envelope.minor)
+        key = self._socket.sender if self._doorkeeper else ""
+        return e.Received(peer, envelope.header, envelope.message, envelope.tensors, envelope.minor, key)
 
     def _from_thread(self, command: Any) -> None:
         self._loop.post(self._obey, command)

@@ -77,6 +77,8 @@ class Machine:
             self.members.extend_all(event.late_s)
         for member in self.members.expired(now):
             self._lose(member, "lease", now)
+        while (late := self.members.never_ready(now)) is not None:
+            self._depart(late, "never ready", now)
         self.room.reception.expire(now)
         if now >= self.room.watch.until:
             self.course.time_up(now)
@@ -86,11 +88,17 @@ class Machine:
     def _received(self, event: e.Received, now: float) -> None:
         header, message = event.header, event.message
         if isinstance(message, m.Register):
-            self.room.reception.register(event.peer, message, now, event.minor)
+            gone = self.room.reception.crowded_out(event.peer, message)
+            if gone is not None:
+                self._depart(gone, "crowded out", now)
+            self.room.reception.register(event.peer, message, now, event.minor, event.key)
             return
         member = self.members.by_sid(header.session)
         if member is None:
             self._unknown(event.peer, header)
+            return
+        if member.key != event.key:
+            self._foreign(member, event)
             return
         try:
             member.session.receive(header, message, now)
@@ -101,6 +109,16 @@ class Machine:
         if member.lost:
             self._back(member, now)
         _MESSAGES[type(message)](self, member, event, now)
+
+    def _allowed(self, event: e.Allowed, now: float) -> None:
+        reception = self.room.reception
+        reception.allowed = event.allowed
+        for member in self.members.everybody():
+            word = reception.revoked(member)
+            if word is not None:
+                self.out.send(member, word)
+                self.members.remove(member, word)
+                self._depart(member, "key revoked", now)
 
     def _malformed(self, event: e.Malformed, now: float) -> None:
         self.malformed += 1
@@ -245,6 +263,12 @@ class Machine:
         text = "this server process does not know the session; register again"
         self.out.outside(peer, last_word or m.Error(code="unknown_session", message=text))
 
+    def _foreign(self, member: Member, event: e.Received) -> None:
+        """Somebody else's session id, e.g. a replayed message: the session itself is not touched."""
+        text = f"the key {event.key} used the session of agent {member.agent}, which has another key"
+        self.out.note("rejected", text, "warning", agent=member.agent, reason="key")
+        self.out.outside(event.peer, m.Error(code="unknown_session", message="the session has another key"))
+
     def _illegal(self, member: Member, peer: bytes, error: RemoteProtocolError) -> None:
         if error.code == "stale_seq":  # an older message that came by another way: nothing to answer
             self.out.log("debug", f"agent {member.agent}: {error}")
@@ -293,6 +317,7 @@ _EVENTS: dict[type[e.Event], Callable[[Machine, Any, float], None]] = {
     e.Started: Machine._started,
     e.Tick: Machine._tick,
     e.Received: Machine._received,
+    e.Allowed: Machine._allowed,
     e.Malformed: Machine._malformed,
     e.PeerVersion: Machine._peer_version,
     e.Unreachable: Machine._unreachable,

@@ -49,6 +49,10 @@ class AllowList:
         """What a public key may do; None: it is not listed."""
         return self._rights.get(key)
 
+    def all(self) -> list[Rights]:
+        """What is listed, in order."""
+        return list(self._rights.values())
+
     def may(self, key: str, agent: int, role: Literal["train", "onboard"]) -> bool:
         """Whether a public key may act as this agent in this role."""
         rights = self._rights.get(key)

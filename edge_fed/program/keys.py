@@ -66,6 +66,7 @@ def read_server_secret(folder: Path) -> str:
     Raises:
         ProgramError: It is missing, is no key file, or other users can read it.
     """
+    check_private_folder(folder)
     if not (folder / SERVER_KEY).exists():
         raise ProgramError(
             ExitCode.AUTHENTICATION,
@@ -117,9 +118,23 @@ def make_private_folder(folder: Path) -> None:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = stat.S_IMODE(folder.stat().st_mode)
     except OSError as error:
         raise ProgramError(ExitCode.USAGE, f"{folder} cannot be made: {error.strerror}") from error
+    check_private_folder(folder)
+
+
+def check_private_folder(folder: Path) -> None:
+    """Refuses a folder of keys that others can enter.
+
+    Raises:
+        ProgramError: They can, or it is not there.
+    """
+    try:
+        mode = stat.S_IMODE(folder.stat().st_mode)
+    except OSError as error:
+        raise _bad(f"{folder} cannot be read: {error.strerror}") from error
+    if not folder.is_dir():
+        raise _bad(f"{folder} is no folder of keys")
     if mode & 0o077:
         raise _open_to_others(folder, mode, "entered", "700")
 

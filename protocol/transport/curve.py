@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import zmq
 
+from protocol.transport.failures import Kind
+
 ZAP_DOMAIN = "edge_fed"
 HANDSHAKE_MS = 5_000  # an exchange of four small messages, and one look at a list
 
@@ -27,7 +29,7 @@ class Guard(NamedTuple):
 
     secret: str
     admits: Callable[[str, str], bool]
-    failed: Callable[[str], object] = lambda _kind: None
+    failed: Callable[[Kind], object] = lambda _kind: None
 
 
 def make_pair() -> tuple[str, str]:

@@ -1,0 +1,33 @@
+"""What a person is told when the keys of agent and server do not belong together. Pure."""
+
+from agent.plan import Plan
+from protocol.transport import Refusal
+
+
+def explained(kind: Refusal, plan: Plan) -> tuple[str, str]:
+    """Why the connection is refused, and what to do next.
+
+    Args:
+        kind: What the transport found out.
+        plan: Names the server's address, the agent, its key and key file.
+    """
+    refused = f"authentication refused: the server at {plan.address}"
+    if kind == "unlisted":
+        return (
+            f"{refused} does not list this agent's key {plan.public_key}",
+            f"add a line to the server's allowed.txt: {plan.public_key} {plan.agent}",
+        )
+    if kind == "server_key":
+        return (
+            f"{refused} does not hold the key that {plan.key_file} names for it (it broke off the handshake)",
+            "if it is the right server, copy its public key (a comment in server.key) into the line server =",
+        )
+    if kind == "plain_peer":
+        return (
+            f"authentication refused: this agent has keys, and the server at {plan.address} works without",
+            "start the server with --keys DIR, or leave --keys out on a network that you trust",
+        )
+    return (
+        f"{refused} wants keys, and this agent has none",
+        f"add --keys FILE, made on the server's side by: python -m server keygen DIR --agents {plan.agent}",
+    )
