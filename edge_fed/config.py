@@ -136,6 +136,19 @@ class Onboarding(Settings, frozen=True, kw_only=True):
     step_size: Annotated[float, Meta(ge=0, le=1e6)] | None = None  # None: the run's inner_step_size
 
 
+class Privacy(Settings, frozen=True, kw_only=True):
+    """Each agent clips its update, adds noise to it, and only then sends it: edge_fed.federated.privacy."""
+
+    clip_norm: Annotated[float, Meta(gt=0, le=1e12)] | Literal["off"] = "off"  # C, Euclidean, of the update
+    noise_multiplier: Annotated[float, Meta(ge=0, le=1e6)] = 0.0  # z: standard deviation z C per coordinate
+    delta: Annotated[float, Meta(gt=0, lt=1)] = 1e-5  # of the stated (epsilon, delta)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether agents add noise from secrets of their own: such a run cannot be computed again."""
+        return self.noise_multiplier > 0
+
+
 class RunConfig(Settings, frozen=True, kw_only=True):
     """Everything a server needs to know; `python -m server --config FILE` reads these keys."""
 
@@ -148,6 +161,7 @@ class RunConfig(Settings, frozen=True, kw_only=True):
     federation: Federation = Federation()
     agents: tuple[Agents, ...] = (Agents(goals="0-5"),)
     onboarding: Onboarding = Onboarding(goals="6-8")
+    privacy: Privacy = Privacy()
 
 
 def parse_goals(goals: Goals) -> tuple[int, ...]:

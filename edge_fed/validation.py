@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from edge_fed.config import Algorithm, Goals, Overrides, RunConfig, effective_algorithm, parse_goals
+from edge_fed.config import Algorithm, Goals, Overrides, Privacy, RunConfig, effective_algorithm, parse_goals
 from edge_fed.device_faults import device_faults
 from edge_fed.envs import FAMILIES, make_family
 from edge_fed.envs.base import Family
@@ -46,6 +46,7 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
         faults += device_faults(config, make_policy(config.policy, family.make(0).spaces).dimension)
     faults += _batches(config)
     faults += _correction(config.algorithm)
+    faults += _privacy(config.privacy)
     faults += _inner_gradient(config.algorithm)
     faults += _rule(config.algorithm, len(set(planned) - set(absent)))
     faults += _federation(config, len(set(planned) - set(absent)), len(planned))
@@ -291,6 +292,16 @@ def _rule(settings: Algorithm, at_start: int) -> Iterator[Fault]:
             f"is {settings.byzantine}: rule {name!r} then needs {needs} updates, but a round asks {asked} of "
             f"{at_start} agents, so that every round would be skipped",
             "lower it, ask more agents, or choose rule 'median'",
+        )
+
+
+def _privacy(privacy: Privacy) -> Iterator[Fault]:
+    if privacy.noisy and privacy.clip_norm == "off":
+        yield Fault(
+            "privacy.noise_multiplier",
+            f"is {privacy.noise_multiplier:g}, but without a clip norm one update can say anything, "
+            "whatever the noise",
+            "give privacy.clip_norm a number, about the norm of an update",
         )
 
 

@@ -20,7 +20,8 @@ from edge_fed.errors import NonFinite, UpdateRefused
 from edge_fed.federated.aggregation import Fold, check_update
 from edge_fed.federated.cohort import round_cohort
 from edge_fed.federated.control_variate import ServerControl, initial_control, reset_own
-from edge_fed.federated.local_update import AgentState, LocalUpdate, initial_state, local_update
+from edge_fed.federated.local_update import AgentState, LocalUpdate, initial_state
+from edge_fed.federated.privacy import private_update
 from edge_fed.federated.quarantine import Quarantine
 from edge_fed.federated.record import Attendance, Contribution, RoundRecord
 from edge_fed.federated.robust import Aggregator, aggregator, needed_updates
@@ -48,7 +49,11 @@ class Round(msgspec.Struct, frozen=True):
 
 
 def per_fedavg_pg(
-    config: RunConfig, tasks: Mapping[int, Task], params: F8, rounds: Iterable[Attendance]
+    config: RunConfig,
+    tasks: Mapping[int, Task],
+    params: F8,
+    rounds: Iterable[Attendance],
+    secret: bytes | None = None,
 ) -> Iterator[Round]:
     """Yields every round of a run.
 
@@ -57,12 +62,13 @@ def per_fedavg_pg(
         tasks: Each agent's environment, policy and settings.
         params: Initial parameters, ``[d]``.
         rounds: Who is there; `full_attendance` if nobody comes or goes.
+        secret: Of the private noise, 32 bytes that belong to this run alone; None: it has no noise.
     """
     states: dict[int, AgentState] = {}
     control = initial_control(config, params.size)
     quarantine = Quarantine(config.federation.quarantine_after)
     for attendance in rounds:
-        outcome = play_round(config, tasks, params, states, attendance, control, quarantine)
+        outcome = play_round(config, tasks, params, states, attendance, control, quarantine, secret)
         params, control = outcome.params, outcome.control
         yield outcome
 
@@ -81,12 +87,14 @@ def play_round(
     attendance: Attendance,
     control: ServerControl | None = None,
     quarantine: Quarantine | None = None,
+    secret: bytes | None = None,
 ) -> Round:
     """Plays one round; ``states`` advances in place for the agents whose update counted.
 
     An agent's state advances only if its update is folded in a valid round: what never counted never
     happened (semantics of agent state). ``control`` is the server's half of the run's correction, None
     exactly if it has none. ``quarantine`` counts the round's refusals in place; None: there were none before.
+    ``secret`` is needed for private noise; the loop's agents share it.
     """
     k, seed = attendance.round, config.seed
     quarantine = quarantine or Quarantine()
@@ -104,7 +112,9 @@ def play_round(
     for i in present:
         state = states.get(i) or initial_state(tasks[i])
         try:
-            update = local_update(tasks[i], params, state, seed, k, _silent, c)
+            update = private_update(
+                tasks[i], params, state, seed, k, _silent, c, privacy=config.privacy, secret=secret
+            )
             check_update(update.delta, params.size, max_norm(config.federation))
         except UpdateRefused as error:  # its step diverged, say: it is excused, as the server excuses it
             missing[i] = f"refused: {error}"
@@ -129,6 +139,7 @@ def play_round(
         params_sha256=params_sha256(params),
         control_sha256="" if control is None else params_sha256(control.value),
         conflicts=attendance.conflicts,
+        private_noise=config.privacy.noisy,
     )
     record = msgspec.structs.replace(record, quarantined=quarantine.judge(record))
     return Round(record, params, {i: update.metrics for i, update in updates.items()}, control)

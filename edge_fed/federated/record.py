@@ -45,6 +45,7 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True):
         control_sha256: Hash of the run's control variate after the round; empty: the run has none.
         conflicts: Agents that sent a second, different update while the round was open; the first one stands.
         quarantined: Agents that are not asked any more after this round.
+        private_noise: Its updates hold noise from secrets of the agents; it cannot be computed again.
     """
 
     round: int
@@ -60,6 +61,7 @@ class RoundRecord(msgspec.Struct, frozen=True, kw_only=True):
     control_sha256: str = ""
     conflicts: tuple[int, ...] = ()
     quarantined: tuple[int, ...] = ()
+    private_noise: bool = False
 
 
 class Attendance(msgspec.Struct, frozen=True):

@@ -132,7 +132,7 @@ def test_an_agent_whose_step_diverges_is_excused_and_named():
 def test_a_round_whose_sum_overflows_is_skipped(monkeypatch):
     """Finite updates that add up to infinity change nothing; the run goes on."""
     huge = LocalUpdate(np.full(100, 1.7e308), 1, {}, {})
-    monkeypatch.setattr(loop, "local_update", lambda *_: huge)
+    monkeypatch.setattr(loop, "private_update", lambda *_, **__: huge)
     (outcome,) = play(gridworld(rounds=1), range(8))
     assert outcome.record.outcome == "skipped"
     assert outcome.record.params_sha256 == params_sha256(initial_params(gridworld()))
