@@ -194,9 +194,11 @@ class Members:
 
     def builds_again(self, member: Member) -> None:
         """A member registered anew, so that it is not READY any more."""
+        if member.ready and member.role == "onboard":
+            self._building.pop(member.session.sid, None)
+            self._building[member.session.sid] = member
+            member.since = member.session.last_heard
         member.ready = False
-        if member.role == "onboard":
-            self._building.setdefault(member.session.sid, member)
 
     def first_building(self) -> Member | None:
         """The onboarder that registered first and is not READY; None: there is none."""

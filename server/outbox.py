@@ -10,9 +10,16 @@ from protocol.session import Session
 from server import events as e
 from server.members import Member
 
-NOISY = frozenset({"illegal", "lagging", "malformed", "rejected"})
-"""Notes that a stranger can cause as often as it likes: after `LOUD` of a kind, only every power of two."""
 LOUD = 100
+MANY = 20_000
+NOISY = dict.fromkeys(("illegal", "lagging", "malformed", "rejected", "agent_error", "turned_away"), LOUD)
+NOISY |= dict.fromkeys(
+    ("registered", "ready", "lost", "back", "challenged", "superseded", "unreachable"), MANY
+)
+"""Notes that a stranger can cause as often as it likes: after so many of a kind, only every power of two.
+
+Those of the second kind come of every agent of a large fleet as well, and from agents that come and go.
+"""
 
 
 class Outbox:
@@ -53,9 +60,9 @@ class Outbox:
         """One line for people and one in ``events.jsonl``; a flood of one kind cannot fill log and disk."""
         if event in NOISY:
             count = self._noise[event] = self._noise[event] + 1
-            if count > LOUD and count & (count - 1):
+            if count > NOISY[event] and count & (count - 1):
                 return
-            text = f"{text} (number {count})" if count > LOUD else text
+            text = f"{text} (number {count})" if count > NOISY[event] else text
         self.put(e.Journal(event, fields))
         self.put(e.Log(level, text))
 

@@ -7,7 +7,18 @@ import msgspec
 from edge_fed.config import Overrides
 from edge_fed.program.allow_list import AllowList
 from protocol.limits import MINOR, Limits
-from protocol.messages import Error, Header, Ping, Ready, Register, Reject, Role, Shutdown, Superseded, Welcome
+from protocol.messages import (
+    Error,
+    Header,
+    Ping,
+    Ready,
+    Register,
+    Reject,
+    Role,
+    Shutdown,
+    Superseded,
+    Welcome,
+)
 from protocol.session import Session
 from server.admission import Admission
 from server.ledger import Ledger
@@ -202,7 +213,7 @@ class Reception:
         self._members.add(member, now)
         if session.role == "train":
             self._members.seat(member)
-        fields = {"agent": member.agent, "role": session.role, "versions": message.versions}
+        fields = {"agent": member.agent, "role": session.role, "versions": _short(message.versions)}
         if overrides != Overrides():
             fields["overrides"] = msgspec.to_builtins(overrides)
         self._out.note("registered", f"agent {member.agent} registered", "debug", **fields)
@@ -253,6 +264,11 @@ def _key_refused(agent: int, role: Role, key: str, allowed: AllowList) -> Reject
         expected=str(allowed.rights(key) or "a key on the allow-list"),
         received=f"agent {agent}",
     )
+
+
+def _short(versions: dict[str, str]) -> dict[str, str]:
+    """What of an agent's versions goes into the journal, which nobody may fill."""
+    return {name[:50]: version[:50] for name, version in list(versions.items())[:20]}
 
 
 def _goal_in_use(agent: int) -> Reject:
