@@ -79,6 +79,11 @@ def parser(program: str) -> argparse.ArgumentParser:
     run = _command(commands, "run", _run, "run a scenario")
     _scenario(run)
     run.add_argument("--transport", choices=("ipc", "tcp"), help="of --runtime processes; default ipc")
+    run.add_argument(
+        "--curve",
+        action="store_true",
+        help="of --runtime processes: throw-away keys for all, every byte encrypted",
+    )
     run.add_argument("--run-dir", type=Path, metavar="DIR", help="default: runs/<time>-<name>; plain: none")
     run.add_argument("--overwrite", action="store_true", help="replace an earlier run in --run-dir")
     run.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the result; needs the extra plot")

@@ -26,7 +26,7 @@ def launch(scenario: Scenario, runtime: Runtime, options: argparse.Namespace) ->
     Args:
         scenario: Checked and resolved.
         runtime: Which of the three.
-        options: ``transport``, ``run_dir``, ``overwrite``, ``picture``, ``log_format``.
+        options: ``transport``, ``curve``, ``run_dir``, ``overwrite``, ``picture``, ``log_format``.
 
     Raises:
         ConfigError: This runtime cannot do what the scenario says.
@@ -39,6 +39,8 @@ def launch(scenario: Scenario, runtime: Runtime, options: argparse.Namespace) ->
         raise ProgramError(
             ExitCode.USAGE, f"--transport does not belong to --runtime {runtime}", "leave it out"
         )
+    if options.curve and runtime != "processes":
+        raise ProgramError(ExitCode.USAGE, f"--curve does not belong to --runtime {runtime}", "leave it out")
     if options.picture:
         from scenarios.picture import require_plot
 
@@ -70,7 +72,9 @@ def _play(
             scenario,
             runtime,
             folder,
-            lambda happenings: Processes(scenario, folder, happenings, transport, options.log_format),
+            lambda happenings: Processes(
+                scenario, folder, happenings, transport, options.log_format, curve=options.curve
+            ),
             watch,
         )
     from scenarios.inproc import Tasks

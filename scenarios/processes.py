@@ -15,11 +15,14 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
+from edge_fed.config import overrides_by_goal
+from edge_fed.program.keys import AGENTS, agent_key_name
 from edge_fed.program.run_folder import RunFolder
 from scenarios.actions import SERVER, Kill, Pause, Resume, Start, Tell, Terminate
 from scenarios.cast import Carried, Happenings, patience_s
 from scenarios.orders import Ended, Spoke, StartServer
 from scenarios.timeline import Scenario
+from server.keygen import keygen
 
 Transport = Literal["ipc", "tcp"]
 LINE_BYTES = 64 * 1024 * 1024  # one event, e.g. an evaluation of thousands of agents
@@ -36,6 +39,7 @@ class Processes:
         happenings: Where events and ends go.
         transport: ``ipc`` in a private folder, or ``tcp`` on a free port of the loopback.
         log_format: Of the children's logs.
+        curve: Give every program a throw-away key: CURVE on every connection.
     """
 
     def __init__(
@@ -45,6 +49,8 @@ class Processes:
         happenings: Happenings,
         transport: Transport = "ipc",
         log_format: str = "text",
+        *,
+        curve: bool = False,
     ) -> None:
         self._folder = folder
         self._happenings = happenings
@@ -56,6 +62,9 @@ class Processes:
         self._children: dict[str, asyncio.subprocess.Process] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._waiting: list[Start] = []  # until the server has a port
+        self._keys = self._private / "keys" if curve else None
+        if self._keys is not None:
+            keygen(self._keys, frozenset(overrides_by_goal(scenario)))
 
     async def carry(self, order: Carried) -> None:
         """Carries one order out."""
@@ -108,6 +117,8 @@ class Processes:
         arguments = ["--resume", str(self._folder.path), "--bind", self._address or self._bind]
         if order.holds:
             arguments += ["--hold", ",".join(map(str, order.holds))]
+        if self._keys is not None:
+            arguments += ["--keys", str(self._keys)]
         await self._spawn(SERVER, "server", arguments)
 
     async def _start_agent(self, order: Start, address: str) -> None:
@@ -115,6 +126,10 @@ class Processes:
         arguments += ["--state-dir", str(self._folder.agents), "--give-up-after", f"{self._patience_s:g}"]
         if order.onboard:
             arguments += ["--onboard", "--at", str(order.at)]
+        if self._keys is not None:
+            if not (self._keys / AGENTS / agent_key_name(order.goal)).exists():  # an onboarder's
+                keygen(self._keys, frozenset({order.goal}))
+            arguments += ["--keys", str(self._keys)]
         await self._spawn(order.child, "agent", arguments)
 
     async def _spawn(self, child: str, program: str, arguments: list[str]) -> None:
