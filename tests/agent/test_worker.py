@@ -134,3 +134,23 @@ def test_a_performer_that_cannot_be_made_fails_the_first_work() -> None:
     worker.close()
     assert isinstance(event, e.Failed) and "no module named torch" in event.why
     assert worker.join(10)
+
+
+def test_a_slow_response_comes_once_before_the_first_step(bench: Bench) -> None:
+    """Asked for by round, waited for before step 0 alone, and ended at once when the work is stopped."""
+    rounds: list[int] = []
+
+    def response_s(round_: int) -> float:
+        rounds.append(round_)
+        return 0.001 if round_ == 3 else 3600.0
+
+    bench.worker.response_s = response_s
+    bench.train(1, 3)
+    bench.steps.go_on.release(3)
+    assert isinstance(bench.delivered.get(timeout=10), e.Trained)
+    bench.train(2, 5)
+    bench.train(3, 3)
+    bench.steps.go_on.release(3)
+    event = bench.delivered.get(timeout=10)
+    assert isinstance(event, e.Trained) and event.number == 3
+    assert rounds in ([3, 5, 3], [3, 3]), "once per round; replaced work may never have begun"
