@@ -1,6 +1,6 @@
 """Who is there in which round, computed from the timeline alone: for the plain loop and for `check`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -53,17 +53,34 @@ def presences(scenario: Scenario) -> dict[int, Presence]:
     return lives
 
 
-def attendance(scenario: Scenario) -> Iterator[Attendance]:
-    """What the plain loop must be told: eligible agents of each round, and whose update never comes."""
+def attendance(scenario: Scenario, rounds: Iterable[int] | None = None) -> Iterator[Attendance]:
+    """What the plain loop must be told: eligible agents of each round, and whose update never comes.
+
+    Args:
+        scenario: What happens.
+        rounds: Which rounds, ascending; None: all of the run.
+    """
     lives = presences(scenario)
     there = {agent for agent, life in lives.items() if life.there}
-    for round_ in range(1, scenario.algorithm.rounds + 1):
-        for agent, life in lives.items():
-            if round_ in life.changes:
-                (there.add if life.changes[round_] else there.discard)(agent)
+    changes = sorted((at, agent, now) for agent, life in lives.items() for at, now in life.changes.items())
+    done = 0
+    for round_ in range(1, scenario.algorithm.rounds + 1) if rounds is None else rounds:
+        while done < len(changes) and changes[done][0] <= round_:
+            _, agent, now = changes[done]
+            (there.add if now else there.discard)(agent)
+            done += 1
         missing = {agent for agent in there if round_ in lives[agent].missing}
         present = frozenset(there - missing) if missing else None
         yield Attendance(round=round_, eligible=tuple(sorted(there)), present=present)
+
+
+def turning_rounds(scenario: Scenario) -> list[int]:
+    """Round 1 and every round from which on others are there or are asked: between them nothing changes."""
+    lives = presences(scenario).values()
+    found = {1}.union(
+        *(life.changes for life in lives), *(life.missing | life.doomed.keys() for life in lives)
+    )
+    return sorted(round_ for round_ in found if round_ <= scenario.algorithm.rounds)
 
 
 def _memberships(scenario: Scenario) -> list[tuple[int, Action]]:

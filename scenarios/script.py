@@ -4,7 +4,7 @@
 named by its file, or by its name in the library.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -13,14 +13,16 @@ import msgspec
 from edge_fed.config import overrides_by_goal, parse_goals
 from edge_fed.envs import make_family
 from edge_fed.errors import Fault, UnknownName, nearest
-from edge_fed.federated.cohort import cohort, cohort_size
+from edge_fed.federated.cohort import cohort_size, round_cohort
 from edge_fed.federated.record import Attendance
 from edge_fed.program.config_file import load, read
 from edge_fed.validation import check_run
 from scenarios.actions import ACTIONS, SERVER, ActionKind, Argument, Runtime
-from scenarios.attendance import absent_at_start, attendance, in_seconds, presences
+from scenarios.attendance import absent_at_start, attendance, in_seconds, presences, turning_rounds
 from scenarios.expectations import expectation_faults
 from scenarios.timeline import Action, Scenario, agents_of
+
+HINTED_ROUNDS = 1000  # searched for rounds in which an agent is asked
 
 
 def library() -> dict[str, Path]:
@@ -186,11 +188,11 @@ def _roster_faults(scenario: Scenario) -> list[Fault]:
         faults.append(Fault(f"timeline.{joins}", "every agent joins later, nobody is there to open round 1"))
     if faults or in_seconds(scenario):
         return faults
-    rounds = list(attendance(scenario)) if scenario.timeline else []
-    for here in rounds:
+    rounds = turning_rounds(scenario) if scenario.timeline else []
+    for here in attendance(scenario, rounds):
         if problem := _unplayable(scenario, here):
             return [Fault(_latest(scenario, here.round), f"in round {here.round} {problem}")]
-    return _not_in_cohort(scenario, rounds)
+    return _not_in_cohort(scenario)
 
 
 def _unplayable(scenario: Scenario, here: Attendance) -> str:
@@ -211,20 +213,25 @@ def _latest(scenario: Scenario, round_: int) -> str:
     return f"timeline.{max(past)[1]}" if past else "timeline"
 
 
-def _not_in_cohort(scenario: Scenario, rounds: Sequence[Attendance]) -> list[Fault]:
+def _not_in_cohort(scenario: Scenario) -> list[Fault]:
     """An agent that is to die at a point of a round must be asked in that round."""
     faults = []
-    asked = {
-        here.round: cohort(scenario.seed, here.round, here.eligible, scenario.algorithm.participation)
-        for here in rounds
-    }
     for index, action in enumerate(scenario.timeline):
         if "point" not in action.args or action.at_round is None:
             continue
+        asked = _asked(scenario, [action.at_round])[action.at_round]
         for agent in agents_of(action):
-            if agent not in asked[action.at_round]:
-                others = [str(k) for k, members in asked.items() if agent in members][:5]
+            if agent not in asked:
+                early = _asked(scenario, range(1, min(scenario.algorithm.rounds, HINTED_ROUNDS) + 1))
+                others = [str(k) for k, members in early.items() if agent in members][:5]
                 message = f"agent {agent} is not in the cohort of round {action.at_round}"
                 hint = "it is in those of " + ", ".join(others) if others else "with this seed it is in none"
                 faults.append(Fault(f"timeline.{index}.at_round", message, hint))
     return faults
+
+
+def _asked(scenario: Scenario, rounds: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """The cohorts of some rounds, ascending."""
+    return {
+        here.round: round_cohort(scenario, here.round, here.eligible) for here in attendance(scenario, rounds)
+    }
