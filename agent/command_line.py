@@ -85,6 +85,14 @@ def parser() -> argparse.ArgumentParser:
         help="seconds before it begins to work in a round, log-normal: median_s, spread",
     )  # fmt: skip
     p.add_argument("--state-dir", type=_folder, metavar="DIR", help="where agent state survives a restart")
+    p.add_argument(
+        "--secret-dir", type=_folder, metavar="DIR",
+        help="where the secret of its private noise survives a restart; default: with the state",
+    )  # fmt: skip
+    p.add_argument(
+        "--min-noise", type=_noise, default=0.0, metavar="Z",
+        help="take part only if the run's privacy.noise_multiplier is at least Z; report no measurements",
+    )  # fmt: skip
     p.add_argument("--log-format", choices=("text", "json"), default="text")
     p.add_argument("--log-level", choices=tuple(log.LEVELS), default="info")
     p.add_argument("--supervised", action="store_true", help="JSON events on stdout, commands on stdin")
@@ -124,6 +132,8 @@ def main(arguments: list[str] | None = None) -> int:
         at=chosen.at,
         save=chosen.save,
         take_over=chosen.take_over,
+        secret_folder=chosen.secret_dir,
+        min_noise=chosen.min_noise,
         keys=keys,
         key_file=key_file,
         show=show,
@@ -241,13 +251,21 @@ def _count(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
+    return _number(text, "number of seconds", 1e7)
+
+
+def _noise(text: str) -> float:
+    return _number(text, "noise multiplier", 1e6)
+
+
+def _number(text: str, what: str, most: float) -> float:
     try:
-        seconds = float(text)
+        found = float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0.0 <= seconds <= 1e7:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to 1e7")
-    return seconds
+        found = -1.0
+    if not 0.0 <= found <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what} from 0 to {most:g}")
+    return found
 
 
 def _at(text: str) -> str | int:

@@ -255,7 +255,7 @@ class Duties:
         report = m.Report(
             kind="onboarding" if onboarding else "evaluation",
             round=work.round,
-            rows=measured.rows,
+            rows=() if measured.private else measured.rows,
             trajectories=measured.trajectories,
         )
         self.outbox.put("report", Parcel(report, round=work.round, key=self._key))

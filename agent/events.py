@@ -108,12 +108,14 @@ class Measured(Event, frozen=True):
         rows: What was measured.
         trajectories: Sampled for it.
         unsaved: Why the adapted policy could not be kept; empty: it was, or nobody wanted it.
+        private: The rows stay with the agent; what it reports has none.
     """
 
     number: int
     rows: tuple[dict[str, Any], ...]
     trajectories: int
     unsaved: str = ""
+    private: bool = False
 
 
 class Failed(Event, frozen=True):

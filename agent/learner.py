@@ -12,15 +12,18 @@ import msgspec
 import numpy as np
 
 from agent import events as e
+from agent.secret import noise_secret
 from agent.state_store import StateStore
 from edge_fed.config import Overrides, RunConfig, merge, overrides_by_goal
 from edge_fed.errors import EdgeFedError
 from edge_fed.evaluation import evaluate, onboard
 from edge_fed.federated.control_variate import reset_own
-from edge_fed.federated.local_update import AgentState, initial_state, local_update
+from edge_fed.federated.local_update import AgentState, initial_state
+from edge_fed.federated.privacy import private_update
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.meta.adaptation import adapt
 from edge_fed.params import F8, crc32, params_sha256, schema_sha256
+from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.files import write_atomic
 from edge_fed.program.fingerprint import fingerprint
 from edge_fed.rollouts import Sampler
@@ -42,13 +45,25 @@ class Learner:
         overrides: What this agent's own command line sets.
         state_folder: Where agent state survives a restart.
         save: Where to keep the adapted policy; None: nowhere.
+        secret_folder: Where the secret of its private noise survives a restart; None: with the state.
+        min_noise: The noise multiplier that it insists on; above 0 its measurements stay here as well.
     """
 
-    def __init__(self, goal: int, overrides: Overrides, state_folder: Path, save: Path | None = None) -> None:
+    def __init__(
+        self,
+        goal: int,
+        overrides: Overrides,
+        state_folder: Path,
+        save: Path | None = None,
+        secret_folder: Path | None = None,
+        min_noise: float = 0.0,
+    ) -> None:
         self._goal = goal
         self._own = overrides
         self._folder = state_folder
         self._save = save
+        self._secret_folder = secret_folder or state_folder
+        self._min_noise = min_noise
         self._reset_at: int | None = None
         self._spent_before = 0
         self._fingerprint = ""
@@ -73,6 +88,7 @@ class Learner:
     def build(self, work: e.Build) -> e.Built:
         """Makes environment and policy as the run says, with this agent's overrides."""
         config = msgspec.convert(work.config, RunConfig)
+        _insist(self._min_noise, config.privacy.noise_multiplier)
         table = overrides_by_goal(config).get(self._goal, Overrides())
         overrides = merge(table, self._own)
         if self._run:
@@ -99,13 +115,33 @@ class Learner:
         state = self.state_before(work.last_counted, reset=work.state_reset)
         if work.control_reset:
             state = reset_own(state)
-        seed = self._config.seed
-        update = local_update(self._task, work.params, state, seed, work.round, progress, work.control)
+        task, privacy, sampled = self._task, self._config.privacy, self._task.sample.trajectories
+        update = private_update(
+            task,
+            work.params,
+            state,
+            self._config.seed,
+            work.round,
+            progress,
+            work.control,
+            privacy=privacy,
+            secret=self._secret() if privacy.noisy else None,
+        )
+        # With noise, nobody may see that a step failed: then fewer were sampled than the update says.
+        self._spent_before += update.trajectories - (task.sample.trajectories - sampled)
         if update.state:
             self._store.put(work.round, update.state)
         spent = self._spent_before + self._task.sample.trajectories
         crc = crc32(update.delta)
         return e.Trained(work.number, update.delta, crc, update.trajectories, spent, update.metrics)
+
+    def _secret(self) -> bytes:
+        return noise_secret(StateStore.of_agent(self._secret_folder, self._run, self._goal).folder)
+
+    def _keeps_rows(self) -> bool:
+        """Whether what it measures would say of its data what the noise of its updates hides."""
+        trains = self._goal in overrides_by_goal(self._config)
+        return self._min_noise > 0 or (self._config.privacy.noisy and trains)
 
     def state_before(self, last_counted: int, *, reset: bool = False) -> AgentState:
         """The agent state that follows round ``last_counted``; every other one is forgotten.
@@ -147,7 +183,7 @@ class Learner:
             rng = stream(seed, self._goal, 0, 0, Purpose.EVALUATE)
             adapted = adapt(aside, work.params, config.adapt_episodes, rng, alpha=config.step_size)
             unsaved = self._keep(work.round, work.params, adapted, config.adapt_episodes)
-        return e.Measured(work.number, (row,), int(row["trajectories"]), unsaved)
+        return e.Measured(work.number, (row,), int(row["trajectories"]), unsaved, self._keeps_rows())
 
     def onboard(self, work: e.Onboard, progress: Progress) -> e.Measured:
         """Adapts the initialization with every budget, beside the baselines."""
@@ -155,7 +191,7 @@ class Learner:
         found = onboard(self._task, work.params, self._config.seed, config, progress)
         unsaved = self._keep(work.round, work.params, found.params, max(config.m_adapt, default=0))
         trajectories = found.adapt_trajectories + found.eval_trajectories
-        return e.Measured(work.number, tuple(found.rows), trajectories, unsaved)
+        return e.Measured(work.number, tuple(found.rows), trajectories, unsaved, self._keeps_rows())
 
     def _keep(self, round_: int, shared: F8, adapted: F8, m_adapt: int) -> str:
         """Writes the adapted policy, if that is wanted; returns why it could not. The rows stand anyway."""
@@ -177,3 +213,12 @@ class Learner:
         except OSError as error:
             return f"the policy cannot be saved to {self._save}: {error.strerror}"
         return ""
+
+
+def _insist(wanted: float, found: float) -> None:
+    if found < wanted:
+        raise ProgramError(
+            ExitCode.REFUSED,
+            f"this agent insists on private noise of multiplier {wanted:g}, the run has {found:g}",
+            "lower --min-noise, or train in a run with a higher privacy.noise_multiplier",
+        )

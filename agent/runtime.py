@@ -62,6 +62,8 @@ class AgentProgram:
         at: The initialization that an onboarder wants: ``final``, ``now``, or that of a round.
         save: Where to keep the adapted policy.
         take_over: Displace a living agent of the same goal.
+        secret_folder: Where the secret of its private noise survives a restart; None: with the state.
+        min_noise: Noise multiplier below which it does not take part.
         keys: Its own secret key and the server's public key; None: it speaks in clear.
         key_file: Where they come from, for messages to people.
         show: Called with the round and an onboarder's rows.
@@ -88,6 +90,8 @@ class AgentProgram:
         at: Literal["final", "now"] | int = "final",
         save: Path | None = None,
         take_over: bool = False,
+        secret_folder: Path | None = None,
+        min_noise: float = 0.0,
         keys: AgentKeys | None = None,
         key_file: str = "",
         show: Show = lambda _round, _rows: None,
@@ -104,7 +108,7 @@ class AgentProgram:
         self._logger = logger
         self._show = show
         self._die = die
-        self._performer = performer or self._learner(state_folder, save)
+        self._performer = performer or self._learner(state_folder, save, secret_folder, min_noise)
         self._plan = Plan(
             agent=goal,
             incarnation=secrets.token_bytes(16),
@@ -283,11 +287,13 @@ class AgentProgram:
 
     # --- helpers -----------------------------------------------------------------------------------
 
-    def _learner(self, state_folder: Path, save: Path | None) -> Callable[[], Performer]:
+    def _learner(
+        self, state_folder: Path, save: Path | None, secret_folder: Path | None, min_noise: float
+    ) -> Callable[[], Performer]:
         def make() -> Performer:
             from agent.learner import Learner  # environments and policies load while the socket connects
 
-            return Learner(self._goal, self._own, state_folder, save)
+            return Learner(self._goal, self._own, state_folder, save, secret_folder, min_noise)
 
         return make
 

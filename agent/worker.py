@@ -13,7 +13,7 @@ from typing import Protocol
 
 from agent import events as e
 from edge_fed.errors import UpdateRefused
-from edge_fed.program.exit_codes import ExitCode
+from edge_fed.program.exit_codes import ExitCode, ProgramError
 
 Progress = Callable[[int], None]
 
@@ -133,6 +133,8 @@ def failure(work: e.Work, error: Exception) -> e.Failed:
     name, text = type(error).__name__, str(error)
     if isinstance(error, UpdateRefused):
         return e.Failed(work.number, f"{name}: {text}", refused=True)
+    if isinstance(error, ProgramError):
+        return e.Failed(work.number, error.message, error.code, hint=error.hint)
     where = traceback.extract_tb(error.__traceback__)[-1]
     why = f"{name}: {text} (at {Path(where.filename).name}:{where.lineno})"
     if isinstance(work, e.Build):
