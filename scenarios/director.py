@@ -60,6 +60,7 @@ class Director:
         self._alive: set[str] = set()
         self._paused: set[str] = set()
         self._ended: set[int] = set()  # training agents whose process is gone
+        self._quarantined: set[str] = set()  # whom the server does not want any more, however often they come
         self._doomed: dict[str, float] = {}  # whose death is scripted -> seconds until it is started again
         self._queues: dict[str, deque[Step]] = {}  # each child's steps that are not carried out yet
         self._passed = 0  # newest boundary that the server was let through
@@ -174,8 +175,10 @@ class Director:
             self._ended.add(int(child.split("-")[1]))
         if training and (scripted or code < 0) and SERVER in self._alive:
             orders.append(Tell(SERVER, {"command": "lost", "agent": int(child.split("-")[1])}))
+        if code == ExitCode.REFUSED and "(quarantined)" in why:  # as the agent names the reason of a REJECT
+            self._quarantined.add(child)
         if not scripted and code not in ORDERLY:
-            if training and code < 0:
+            if training and (code < 0 or child in self._quarantined):
                 orders.append(Note("warning", f"{child} ended with {_ending(code, why)}; the run goes on"))
             else:
                 self._finish(Finish(ExitCode.FAILED, f"{child} ended with {_ending(code, why)}"), orders)
@@ -219,7 +222,8 @@ class Director:
             case UntilLost(child=child):
                 return child not in self.ready and child not in self._alive
             case UntilReady(child=child):
-                return child in self.ready or (child == SERVER and SERVER in self._alive)
+                there = child in self.ready or child in self._quarantined
+                return there or (child == SERVER and SERVER in self._alive)
             case Doom(child=child, down_s=down_s):
                 self._doomed[child] = down_s
             case Start():

@@ -73,6 +73,7 @@ def test_a_repeated_welcome_changes_nothing() -> None:
     ("reason", "code"),
     [
         ("goal_in_use", ExitCode.SUPERSEDED),
+        ("quarantined", ExitCode.REFUSED),
         ("version", ExitCode.REFUSED),
         ("unknown_goal", ExitCode.REFUSED),
         ("wrong_run", ExitCode.REFUSED),

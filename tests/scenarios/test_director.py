@@ -253,6 +253,19 @@ def test_an_agent_that_somebody_else_killed_is_lost_and_the_run_goes_on() -> Non
     assert len(orders) == 2
 
 
+def test_an_agent_in_quarantine_is_no_failure_and_nobody_waits_for_it() -> None:
+    """It ends with the code of a refusal; a later restart of it is not waited for either."""
+    why = "refused by the server (quarantined): too many updates of agent 1 in a row were refused"
+    stage = Stage(scenario_of(action("restart", "1"))).running()
+    stage.server("lost", agent=1, role="train", why="quarantined")
+    (note,) = stage.tell(Ended("agent-1", 4, why))
+    assert isinstance(note, Note)
+    assert "the run goes on" in note.text
+    held = stage.server("held", round=5)
+    assert Start("agent-1", 1) in held
+    assert proceed(5) in stage.tell(Ended("agent-1", 4, why))
+
+
 def test_an_agent_that_was_stopped_in_order_is_no_failure() -> None:
     """SIGTERM to an agent makes it say goodbye; the boundary does not wait for it."""
     stage = Stage(scenario_of(action("leave", "0"))).running()
