@@ -3,9 +3,10 @@
 The newest checkpoint whose array has the hash of its sidecar is where the run stands. ``metrics.jsonl`` is
 cut to it, and lines that are missing are restored from sidecars. ``latest`` is never read.
 
-Journals are read line by line and kept as bytes: those of a long run would fill the memory as objects.
+Journals are read line by line, and rewritten only if a line is wrong: those of a long run are large.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,15 +155,24 @@ def _mend_metrics(folder: RunFolder, committed: int) -> tuple[int, int, tuple[in
     Returns:
         Bytes sent, bytes received, and the agents that were there after the newest round.
     """
-    found = {past.round: line for past, line in _whole(folder.metrics, Past)}
-    wanted = (found.get(round_) or _line_of(folder, round_) for round_ in range(1, committed + 1))
-    lines = [line for line in wanted if line]
-    _rewrite(folder.metrics, lines)
-    sent = received = 0
-    for line in lines:
-        past = msgspec.json.decode(line, type=Past)
-        sent, received = sent + past.bytes_sent, received + past.bytes_received
-    return sent, received, _still_there(json.loads(lines[-1])) if lines else ()
+    if not _complete(folder.metrics, committed):
+        found = {past.round: line for past, line in _whole(folder.metrics, Past)}
+        wanted = (found.get(round_) or _line_of(folder, round_) for round_ in range(1, committed + 1))
+        _rewrite(folder.metrics, [line for line in wanted if line])
+    sent, received, newest = 0, 0, b""
+    for past, line in _whole(folder.metrics, Past):
+        sent, received, newest = sent + past.bytes_sent, received + past.bytes_received, line
+    return sent, received, _still_there(json.loads(newest)) if newest else ()
+
+
+def _complete(path: Path, committed: int) -> bool:
+    """Whether every committed round has its line, in order, and nothing else is there."""
+    expected = 1
+    for past, _line in _lines(path, Past):
+        if past is None or past.round != expected:
+            return False
+        expected += 1
+    return expected == committed + 1
 
 
 def _line_of(folder: RunFolder, round_: int) -> bytes:
@@ -175,39 +185,49 @@ def _line_of(folder: RunFolder, round_: int) -> bytes:
 
 def _mend_events(folder: RunFolder) -> Opened:
     """Drops torn lines; returns the round that was opened last (0: none)."""
-    newest, lines = Opened(), []
-    for event, line in _whole(folder.events, Opened):
-        lines.append(line)
-        newest = event if event.event == "round_opened" else newest
-    _rewrite(folder.events, lines)
+    newest, torn = Opened(), False
+    for event, _line in _lines(folder.events, Opened):
+        torn |= event is None
+        newest = event if event is not None and event.event == "round_opened" else newest
+    if torn:
+        _rewrite(folder.events, [line for _, line in _whole(folder.events, Opened)])
     return newest
 
 
 def _mend_evaluations(folder: RunFolder, committed: int) -> list[dict[str, Any]]:
     """Drops torn lines, and evaluations of rounds that were not committed; returns the others."""
-    whole = _whole(folder.evaluations, Measured)
-    lines = [line for row, line in whole if row.kind != "evaluation" or row.round <= committed]
-    _rewrite(folder.evaluations, lines)
+    everything = list(_lines(folder.evaluations, Measured))
+    lines = [
+        line
+        for row, line in everything
+        if row is not None and (row.kind != "evaluation" or row.round <= committed)
+    ]
+    if len(lines) < len(everything):
+        _rewrite(folder.evaluations, lines)
     return [json.loads(line) for line in lines]
 
 
 def _whole(path: Path, kind: type[Kind]) -> Iterator[tuple[Kind, bytes]]:
-    """The lines that are whole, without their ends; torn ones (kill -9, power failure) are left out."""
+    """The lines that are whole, without their ends."""
+    return ((row, line) for row, line in _lines(path, kind) if row is not None)
+
+
+def _lines(path: Path, kind: type[Kind]) -> Iterator[tuple[Kind | None, bytes]]:
+    """Each line without its end, and what it says; None if it is torn (kill -9, power failure)."""
     if not path.exists():
         return
     with path.open("rb") as file:
         for text in file:
             line = text.rstrip(b"\n")
-            try:
-                yield msgspec.json.decode(line, type=kind), line
-            except msgspec.MsgspecError:
-                continue
+            row = None
+            if text.endswith(b"\n"):
+                with contextlib.suppress(msgspec.MsgspecError):
+                    row = msgspec.json.decode(line, type=kind)
+            yield row, line
 
 
 def _rewrite(path: Path, lines: list[bytes]) -> None:
-    data = b"".join(line + b"\n" for line in lines)
-    if not path.exists() or path.read_bytes() != data:
-        write_atomic(path, data, sync=True)
+    write_atomic(path, b"".join(line + b"\n" for line in lines), sync=True)
 
 
 def _still_there(line: dict[str, Any]) -> tuple[int, ...]:

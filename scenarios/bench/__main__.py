@@ -1,4 +1,7 @@
-"""`python -m scenarios bench [--limits DIR]`: speed and memory, as ratios where a limit is given."""
+"""`python -m scenarios bench [--limits DIR]`: speed and memory, as ratios where a limit is given.
+
+`python -m scenarios bench soak`: see `scenarios.bench.soak`.
+"""
 
 import argparse
 import json
@@ -98,8 +101,16 @@ def table(rows: list[Row]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the benchmarks; returns the exit code."""
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if arguments[:1] == ["soak"]:
+        from scenarios.bench import soak
+
+        return soak.main(arguments[1:])
     p = argparse.ArgumentParser(
-        prog="python -m scenarios bench", description="Measures speed and memory. Takes about three minutes."
+        prog="python -m scenarios bench",
+        description="Measures speed and memory. Takes about three minutes. "
+        "Whether long runs hold more and more: bench soak --help",
     )
     p.add_argument(
         "--limits", type=Path, metavar="DIR", help="folder of the limit scripts; without: unpaired"

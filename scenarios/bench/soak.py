@@ -1,0 +1,186 @@
+"""`python -m scenarios bench soak`: does a long run hold more and more? Memory, descriptors, threads, tasks.
+
+The real server and the real agents as processes over tcp, without training. ``empty`` and ``bulk`` are
+rounds and nothing else; ``churn`` kills agents and the server, and starts them again, until its time is up.
+"""
+
+import argparse
+import itertools
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from edge_fed.program.files import write_atomic
+from scenarios.bench.empty_fleet import Fleet
+from scenarios.bench.rounds import BULK, SMALL
+from scenarios.bench.trend import CONSTANT, Trend, trend
+
+AGENT_EVERY_S = 4.0  # between two deaths of agents
+SERVER_EVERY_S = 240.0  # between two deaths of the server
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One soak.
+
+    Attributes:
+        meaning: For people.
+        agents: How many.
+        hidden: Hidden sizes of the network.
+        rounds: How many; of ``churn``: more than there is time for.
+        every: Rounds between two looks.
+        bound: Bytes per round that the memory of a process may grow by.
+        delay_s: How long an agent's work takes.
+        churn: Whether programs are killed.
+    """
+
+    meaning: str
+    agents: int
+    hidden: tuple[int, ...]
+    rounds: int
+    every: int
+    bound: float
+    delay_s: float = 0.0
+    churn: bool = False
+
+
+CASES = {
+    "empty": Case(
+        meaning="rounds without work, d = 360", agents=8, hidden=SMALL, rounds=2000, every=10, bound=1000.0
+    ),
+    "bulk": Case(
+        meaning="rounds of 40 MB without work", agents=4, hidden=BULK, rounds=500, every=4, bound=1e6 / 100
+    ),
+    "churn": Case(
+        meaning="agents and server are killed and started again, d = 360",
+        agents=8, hidden=SMALL, rounds=10_000_000, every=10, bound=1000.0, delay_s=0.02, churn=True,
+    ),
+}  # fmt: skip
+
+
+def soak(case: Case, seconds: float, seed: int) -> dict[str, Any]:
+    """Runs one case.
+
+    Args:
+        case: Which.
+        seconds: How long, if programs are killed.
+        seed: Of who is killed.
+
+    Returns:
+        Plain values: what was done, and the trend of every process that lived long enough.
+    """
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        with Fleet(Path(scratch), case.agents, case.hidden, case.rounds, case.every, case.delay_s) as fleet:
+            done = churn(fleet, case.agents, seconds, seed) if case.churn else {}
+            fleet.finish(stop=case.churn)
+        lived = {
+            name: {process: list(told) for process, told in itertools.groupby(samples, lambda s: s.process)}
+            for name, samples in fleet.samples().items()
+        }
+    trends = [
+        found
+        for name, processes in lived.items()
+        if not case.churn or name in ("server", "agent-0")  # the others die young
+        for number, told in enumerate(processes.values(), 1)
+        if (found := trend(f"{name}, process {number}" if number > 1 else name, told, case.bound))
+    ]
+    rounds = max(told[-1].round for told in lived["server"].values())
+    return {
+        "meaning": case.meaning,
+        "agents": case.agents,
+        "rounds": rounds,
+        "seconds": round(time.monotonic() - began, 1),
+        **done,
+        "processes": sum(len(processes) for processes in lived.values()),
+        "trends": trends,
+    }
+
+
+def churn(fleet: Fleet, agents: int, seconds: float, seed: int) -> dict[str, Any]:
+    """Kills an agent and starts it again, now and then the server; agent 0 lives through everything."""
+    draw, counts = np.random.default_rng(seed), {"agents_killed": 0, "agents_stopped": 0, "servers_killed": 0}
+    end, server_at = time.monotonic() + seconds, time.monotonic() + min(SERVER_EVERY_S, seconds / 2)
+    time.sleep(AGENT_EVERY_S)
+    while time.monotonic() < end:
+        goal = int(draw.integers(1, agents))
+        orderly = draw.random() < 0.25
+        fleet.kill(f"agent-{goal}", orderly=orderly)
+        fleet.start_agent(goal)
+        counts["agents_stopped" if orderly else "agents_killed"] += 1
+        if time.monotonic() >= server_at:
+            fleet.kill("server")
+            fleet.start_server(resume=True)
+            counts["servers_killed"] += 1
+            server_at += SERVER_EVERY_S
+        time.sleep(AGENT_EVERY_S)
+    return counts
+
+
+def table(results: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """The results as Markdown."""
+    for name, result in results.items():
+        head = f"**{name}**: {result['meaning']}; {result['agents']} agents, {result['rounds']} rounds"
+        counts = {key.replace("_", " "): result[key] for key in result if key.endswith(("ed", "killed"))}
+        deaths = "".join(f", {value} {key}" for key, value in counts.items())
+        yield f"{head}, {result['seconds']:.0f} s{deaths}"
+        yield ""
+        heads = ("program", "rounds", "RSS, MiB", "bytes per round", "bound", *CONSTANT, "verdict")
+        yield "| " + " | ".join(heads) + " |"
+        yield "|---" * len(heads) + "|"
+        yield from (_row(found) for found in result["trends"])
+        yield ""
+
+
+def _row(found: Trend) -> str:
+    held = [f"{first} .. {last}" for first, last, *_ in found.constant.values()]
+    cells = (
+        found.program,
+        f"{found.rounds[0]} .. {found.rounds[1]}",
+        f"{found.rss_mib[0]:.1f} .. {found.rss_mib[1]:.1f}",
+        f"{found.bytes_per_round:.0f}",
+        f"{found.bound:.0f}",
+        *held,
+        found.verdict,
+    )
+    return "| " + " | ".join(cells) + " |"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs soaks; returns the exit code, 1 if anything grows."""
+    p = argparse.ArgumentParser(
+        prog="python -m scenarios bench soak",
+        description="Does a long run hold more and more memory, descriptors, threads, tasks?",
+    )
+    p.add_argument(
+        "--case", choices=tuple(CASES), action="append", help="may be given several times; default: all"
+    )
+    p.add_argument("--rounds", type=int, metavar="N", help="instead of those of empty and bulk")
+    p.add_argument("--minutes", type=float, default=20.0, metavar="M", help="of churn (default 20)")
+    p.add_argument("--seed", type=int, default=0, metavar="N", help="who is killed when")
+    p.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    p.add_argument("--output", type=Path, metavar="FILE.json", help="keep the result")
+    chosen = p.parse_args(arguments)
+    results = {}
+    for name in chosen.case or CASES:
+        case = CASES[name]
+        if chosen.rounds and not case.churn:
+            every = min(case.every, max(1, chosen.rounds // 100))
+            case = msgspec.structs.replace(case, rounds=chosen.rounds, every=every)
+        print(f"soaking {name} ...", file=sys.stderr, flush=True)
+        results[name] = soak(case, 60 * chosen.minutes, chosen.seed)
+    machine = {"python": platform.python_version(), "numpy": np.__version__, "cpus": os.cpu_count()}
+    trends = [found for result in results.values() for found in result["trends"]]
+    met = bool(trends) and not any(found.faults for found in trends)
+    plain = msgspec.json.encode({"schema": 1, "machine": machine, "met": met, "cases": results})
+    if chosen.output:
+        write_atomic(chosen.output, msgspec.json.format(plain), sync=False)
+    print(plain.decode() if chosen.json else "\n".join(table(results)))
+    return 0 if met else 1
