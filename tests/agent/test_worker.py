@@ -136,21 +136,29 @@ def test_a_performer_that_cannot_be_made_fails_the_first_work() -> None:
     assert worker.join(10)
 
 
-def test_a_slow_response_comes_once_before_the_first_step(bench: Bench) -> None:
-    """Asked for by round, waited for before step 0 alone, and ended at once when the work is stopped."""
-    rounds: list[int] = []
+def test_a_slow_response_is_waited_for_before_the_first_step_alone() -> None:
+    """An hour before step 0, nothing before the others; it ends at once when the work is stopped."""
+    first: queue.SimpleQueue[int] = queue.SimpleQueue()
 
-    def response_s(round_: int) -> float:
-        rounds.append(round_)
-        return 0.001 if round_ == 3 else 3600.0
+    class From:
+        """Trains from the step that its round names to step 2."""
 
-    bench.worker.response_s = response_s
-    bench.train(1, 3)
-    bench.steps.go_on.release(3)
-    assert isinstance(bench.delivered.get(timeout=10), e.Trained)
-    bench.train(2, 5)
-    bench.train(3, 3)
-    bench.steps.go_on.release(3)
-    event = bench.delivered.get(timeout=10)
-    assert isinstance(event, e.Trained) and event.number == 3
-    assert rounds in ([3, 5, 3], [3, 3]), "once per round; replaced work may never have begun"
+        def perform(self, work: e.Work, progress: Any) -> e.Event:
+            """Steps."""
+            assert isinstance(work, e.Train)
+            first.put(work.round)
+            for step in range(work.round, 3):
+                progress(step)
+            return e.Trained(work.number, work.params, 0, 1, 1, {})
+
+    delivered: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
+    worker = Worker(From, delivered.put)
+    worker.response_s = lambda _round: 3600.0
+    worker.start()
+    worker.submit(e.Train(1, 0, np.zeros(1)))
+    assert first.get(timeout=10) == 0
+    worker.submit(e.Train(2, 1, np.zeros(1)))
+    event = delivered.get(timeout=10)
+    worker.close()
+    assert isinstance(event, e.Trained) and event.number == 2
+    assert worker.join(10) and delivered.empty()
