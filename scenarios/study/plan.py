@@ -28,7 +28,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from edge_fed.config import Goals, Settings
+from edge_fed.config import Agents, Goals, Settings
 from edge_fed.errors import ConfigError, Fault, nearest
 from edge_fed.program.config_file import parse, read
 from edge_fed.program.conversion import convert
@@ -42,6 +42,11 @@ from scenarios.timeline import Scenario
 Value = bool | int | float | str
 MOST_ARMS = 1000
 LONGEST = 200  # of an arm's name, which names a folder, too
+
+FIRST_KEYS = frozenset(
+    {"goals", "args", "inner_batch", "hessian_batch", "outer_batch", "curvature", "compute_delay_s", "link"}
+)
+"""Keys of ``[[agents]]`` that `config_hash` takes whether or not they are set: so did the first results."""
 
 
 class ArmTable(Settings, frozen=True, kw_only=True):
@@ -216,14 +221,23 @@ def config_hash(scenario: Scenario, tuning: Tuning | None, *, diagnose: bool) ->
     settings = msgspec.to_builtins(scenario)
     unset = msgspec.to_builtins(Scenario())
     content = _difference(settings, unset)
+    if "agents" in content:
+        content["agents"] = [_table(table) for table in content["agents"]]
     for name in ("name", "description", "seed", "expect", "federation"):
         content.pop(name, None)
     content["evaluate_every"] = scenario.federation.evaluate_every
-    if scenario.federation.min_updates is not None:
-        content["min_updates"] = scenario.federation.min_updates
+    for name in ("min_updates", "max_update_norm", "quarantine_after"):
+        if settings["federation"][name] != unset["federation"][name]:
+            content[name] = settings["federation"][name]
     content["study"] = {"tuning": msgspec.to_builtins(tuning), "diagnose": diagnose}
     text = msgspec.json.encode(content, order="sorted")
     return hashlib.sha256(text).hexdigest()[:12]
+
+
+def _table(agents: dict[str, Any]) -> dict[str, Any]:
+    """A table of agents: its first keys whether or not they are set, and of later ones those that are."""
+    unset = msgspec.to_builtins(Agents(goals=()))
+    return {key: value for key, value in agents.items() if key in FIRST_KEYS or value != unset[key]}
 
 
 def _difference(settings: dict[str, Any], unset: dict[str, Any]) -> dict[str, Any]:

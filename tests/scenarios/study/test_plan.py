@@ -35,6 +35,10 @@ def test_the_hash_of_an_arm_changes_with_what_changes_numbers():
         config_hash(tiny("", "environment.args.size=4"), None, diagnose=False),
         config_hash(tiny("", "agents.0.goals=0-2"), None, diagnose=False),
         config_hash(tiny("", "federation.evaluate_every=2"), None, diagnose=False),
+        config_hash(tiny("", "federation.max_update_norm=2"), None, diagnose=False),
+        config_hash(tiny("", "federation.quarantine_after=2"), None, diagnose=False),
+        config_hash(tiny("", "algorithm.rule=median"), None, diagnose=False),
+        config_hash(tiny("", "agents.0.completeness=0.5"), None, diagnose=False),
         config_hash(tiny(), Tuning(goals="1", step_sizes=(0.1, 1.0)), diagnose=False),
         config_hash(tiny(), None, diagnose=True),
     ]
