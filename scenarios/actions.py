@@ -4,6 +4,7 @@
 The steps of an action are plain data; `scenarios.director` orders them, a runtime carries them out.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
@@ -20,6 +21,7 @@ SERVER = "server"
 
 AGENT_POINTS = ("assigned", "trained", "sent")
 SERVER_POINTS: tuple[str, ...] = get_args(KillPoint)
+POINT_PATIENCE_S = 5.0  # other actions may keep an agent from the point at which it is to die
 Args = Mapping[str, float | str]
 
 
@@ -68,7 +70,9 @@ class Resume(Step, frozen=True):
 
 
 class UntilLost(Step, frozen=True):
-    """Wait until the server counts this agent as gone."""
+    """Wait until the server counts this agent as gone; one that lives on after ``patience_s`` is killed."""
+
+    patience_s: float = math.inf
 
 
 class UntilReady(Step, frozen=True):
@@ -127,6 +131,7 @@ def _kill(child: str, _goal: int, round_: int | None, args: Args) -> Planned:
     doom = Doom(child, float(args.get("down_s", 0.0)))
     until: Step = UntilReady(child) if child == SERVER else UntilLost(child)
     if "point" in args:
+        until = until if child == SERVER else UntilLost(child, POINT_PATIENCE_S)
         die = Tell(child, {"command": "die", "point": args["point"], "round": round_})
         return [(0, doom), (0, die), (1, until)]
     if args.get("signal") == "TERM":

@@ -62,6 +62,7 @@ class Director:
         self._ended: set[int] = set()  # training agents whose process is gone
         self._quarantined: set[str] = set()  # whom the server does not want any more, however often they come
         self._doomed: dict[str, float] = {}  # whose death is scripted -> seconds until it is started again
+        self._waited: dict[str, float] = {}  # who should be gone -> since when that is waited for
         self._queues: dict[str, deque[Step]] = {}  # each child's steps that are not carried out yet
         self._passed = 0  # newest boundary that the server was let through
         self._opened_at: float | None = None  # of round 1
@@ -154,9 +155,9 @@ class Director:
     def _server_ended(self, code: int, why: str, now: float, orders: list[Order]) -> None:
         self._alive.discard(SERVER)
         self.ready.clear()
-        if SERVER in self._doomed:
+        down_s = self._doomed.pop(SERVER, None)
+        if down_s is not None and code < 0:  # one that ended in order never came to the point
             self.held = None
-            down_s = self._doomed.pop(SERVER)
             left = tuple(k for k in self._holds if k > self._passed)
             self._timers.append((now + down_s, StartServer(left, resume=True)))
             orders.append(Note("info", f"the server is dead as scripted; --resume in {down_s:g} s"))
@@ -165,7 +166,7 @@ class Director:
             self._finish(Finish(code if code >= 0 else ExitCode.FAILED, problem), orders)
 
     def _agent_ended(self, child: str, code: int, why: str, orders: list[Order]) -> None:
-        scripted = self._doomed.pop(child, None) is not None
+        scripted = self._doomed.pop(child, None) is not None and code < 0
         for group in (self._alive, self._paused, self.expected):
             group.discard(child)
         training = child.startswith("agent-")
@@ -220,7 +221,15 @@ class Director:
         """Carries out one step; False: it must wait."""
         match step:
             case UntilLost(child=child):
-                return child not in self.ready and child not in self._alive
+                if child not in self.ready and child not in self._alive:
+                    self._waited.pop(child, None)
+                    return True
+                since = self._waited.setdefault(child, now)
+                if child in self._alive and now >= since + step.patience_s and child in self._doomed:
+                    del self._waited[child]
+                    orders.append(Note("warning", f"{child} did not come to the point where it was to die"))
+                    orders.append(Kill(child))
+                return False
             case UntilReady(child=child):
                 there = child in self.ready or child in self._quarantined
                 return there or (child == SERVER and SERVER in self._alive)

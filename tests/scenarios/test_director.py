@@ -119,6 +119,35 @@ def test_a_point_kills_inside_the_round_and_is_settled_at_the_next_boundary() ->
     assert stage.server("lost", agent=3) == [proceed(6)]
 
 
+def test_an_agent_that_cannot_come_to_its_point_is_killed_at_the_next_boundary() -> None:
+    """Another action kept it from the round; the run does not wait for a death that never comes."""
+    stage = Stage(scenario_of(action("kill", args='point = "trained"'))).running()
+    stage.server("held", round=5)
+    assert stage.server("held", round=6) == []
+    stage.now = 4.9
+    assert stage.tell(Tick()) == []
+    stage.now = 5.0
+    note, kill = stage.tell(Tick())
+    assert isinstance(note, Note)
+    assert note.text == "agent-3 did not come to the point where it was to die"
+    assert kill == Kill("agent-3")
+    assert stage.tell(Ended("agent-3", -9), Spoke("server", "lost", {"agent": 3}))[-1] == proceed(6)
+
+
+def test_a_server_that_ends_before_it_comes_to_its_point_is_not_started_again() -> None:
+    """A cohort of one has no point between two updates: the run is over when the server says so."""
+    stage = Stage(scenario_of(action("kill", "server", args='point = "update"'))).running()
+    stage.server("held", round=5)
+    assert stage.tell(Ended("server", 0)) == [Finish(0)]
+
+
+def test_a_failure_of_an_agent_that_was_to_die_is_a_failure() -> None:
+    """Only a signal is the scripted death."""
+    stage = Stage(scenario_of(action("kill", args='point = "trained"'))).running()
+    stage.server("held", round=5)
+    assert stage.tell(Ended("agent-3", 1, "bug")) == [Finish(1, "agent-3 ended with exit code 1: bug")]
+
+
 def test_a_killed_server_is_resumed_and_everybody_is_waited_for() -> None:
     """It holds at the same boundary again; agents that are not back yet are waited for."""
     stage = Stage(scenario_of(action("kill", "server", args="down_s = 2"))).running()
