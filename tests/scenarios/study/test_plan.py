@@ -42,7 +42,7 @@ def test_the_hash_of_an_arm_changes_with_what_changes_numbers():
         config_hash(tiny(), Tuning(goals="1", step_sizes=(0.1, 1.0)), diagnose=False),
         config_hash(tiny(), None, diagnose=True),
     ]
-    assert len({plain, *changed}) == 7
+    assert len({plain, *changed}) == 1 + len(changed)
 
 
 def test_a_key_at_its_default_is_not_in_the_hash():
