@@ -1,5 +1,7 @@
 """Lines that a stranger can cause as often as it likes: one at once, then ever fewer, with a count. Pure."""
 
+import math
+
 FIRST_S = 10.0  # pause after the first line of a kind
 LONGEST_S = 600.0
 
@@ -16,7 +18,7 @@ class Quiet:
         Returns:
             How many there were since the last line, this one included, if it gets a line; else None.
         """
-        until, pause_s, count = self._kinds.get(kind, (now, FIRST_S, 0))
+        until, pause_s, count = self._kinds.get(kind, (-math.inf, FIRST_S, 0))
         if now < until:
             self._kinds[kind] = (until, pause_s, count + 1)
             return None

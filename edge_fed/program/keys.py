@@ -193,9 +193,9 @@ def _read(path: Path, *, writable_only: bool = False) -> str:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & (0o022 if writable_only else 0o077):
                 raise _open_to_others(path, mode, "changed" if writable_only else "read", "600")
-            return file.read(MAX_BYTES).decode("ascii")
+            return file.read(MAX_BYTES).decode()
     except UnicodeDecodeError:
-        raise _bad(f"{path} is no text file in ASCII") from None
+        raise _bad(f"{path} is no text file") from None
     except OSError as error:
         raise _bad(f"{path} cannot be read: {error.strerror}") from error
 

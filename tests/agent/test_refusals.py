@@ -1,0 +1,47 @@
+"""What an agent says and exits with when keys do not belong together."""
+
+import pytest
+
+from agent import events as e
+from agent.plan import Plan
+from agent.refusals import explained
+from agent.state_machine import Machine
+from edge_fed.program.exit_codes import ExitCode
+from protocol import messages as m
+from tests.agent.scripted import ServerSide
+
+PLAN = Plan(agent=3, incarnation=b"i" * 16, address="tcp://h:1", public_key="PUBLIC", key_file="a.key")
+
+
+def exit_of(commands: list[e.Command]) -> e.Exit:
+    """The last command."""
+    found = commands[-1]
+    assert isinstance(found, e.Exit)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "next_"),
+    [
+        ("unlisted", "does not list this agent's key PUBLIC", "PUBLIC 3"),
+        ("server_key", "does not hold the key that a.key names for it", "server ="),
+        ("plain_peer", "works without", "--keys DIR"),
+        ("curve_peer", "wants keys, and this agent has none", "keygen DIR --agents 3"),
+    ],
+)
+def test_each_cause_ends_the_agent_with_its_words(kind: str, cause: str, next_: str) -> None:
+    """Exit code 8, the address, the cause and what to type next [complaints 69]."""
+    machine = Machine(PLAN, 0.0, lambda _attempt: 0.5)
+    end = exit_of(machine.handle(e.Refused(kind), 1.0))  # type: ignore[arg-type]
+    assert end.code is ExitCode.AUTHENTICATION
+    assert "tcp://h:1" in end.why and cause in end.why and next_ in end.hint
+    assert (end.why, end.hint) == explained(kind, PLAN)  # type: ignore[arg-type]
+
+
+def test_a_revoked_key_ends_a_working_agent() -> None:
+    """REJECT(key) in the middle of a session: the same exit code."""
+    machine, server = Machine(PLAN, 0.0, lambda _attempt: 0.5), ServerSide()
+    server.hear(machine.handle(e.Tick(), 0.0))
+    machine.handle(server.welcome(), 0.1)
+    end = exit_of(machine.handle(server.say(m.Reject(reason="key", message="revoked")), 0.2))
+    assert end.code is ExitCode.AUTHENTICATION and "revoked" in end.why

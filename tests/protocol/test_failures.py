@@ -1,0 +1,89 @@
+"""What failed handshakes mean, event by event."""
+
+import pytest
+
+from protocol.transport.failures import (
+    AUTH,
+    CONNECTED,
+    CRYPTOGRAPHIC,
+    KINDS,
+    MISMATCH,
+    NO_DETAIL,
+    PROTOCOL,
+    SEVERAL,
+    SOON_S,
+    SUCCEEDED,
+    Judge,
+    kind_by_greeting,
+    kind_of,
+)
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize(
+    ("event", "value", "kinds"),
+    [
+        (AUTH, 400, ("unlisted", "unlisted")),
+        (PROTOCOL, MISMATCH, ("plain_peer", "curve_peer")),
+        (PROTOCOL, CRYPTOGRAPHIC, ("server_key", "server_key")),
+        (PROTOCOL, 0x10000001, ("garbage", "garbage")),
+        (NO_DETAIL, 104, ("broken_off", "broken_off")),
+    ],
+)
+def test_kinds(event, value, kinds, keyed):
+    """What libzmq knows, seen from a side with keys and from one without [wire 43]."""
+    kind = kind_of(event, value, keyed=keyed)
+    assert kind == kinds[0 if keyed else 1]
+    assert kind in KINDS
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "keyed", "refusal"),
+    [
+        ("CURVE", True, "server_key"),
+        ("CURVE", False, "curve_peer"),
+        ("NULL", True, "plain_peer"),
+        ("NULL", False, None),  # a server like us that hangs up has another reason than keys
+        ("PLAIN", True, None),
+        ("", True, None),
+        ("", False, None),
+    ],
+)
+def test_greetings(mechanism, keyed, refusal):
+    """A server that hangs up is judged by what its greeting says; without a greeting it is not judged."""
+    assert kind_by_greeting(mechanism, keyed=keyed) == refusal
+
+
+def tries(judge, after_s, times, now=0.0):
+    """Connections that break off so long after they stood."""
+    found = []
+    for _ in range(times):
+        judge.event(CONNECTED, 1, now)
+        found.append(judge.event(NO_DETAIL, 104, now + after_s))
+        now += after_s
+    return found
+
+
+def test_several_quick_breaks_raise_the_question():
+    """One may be a server that dies; the question comes again only after as many more."""
+    judge = Judge(keyed=True)
+    assert tries(judge, 0.01, 2 * SEVERAL) == ([None] * (SEVERAL - 1) + ["broken_off"]) * 2
+
+
+def test_slow_breaks_are_a_stuck_server():
+    """A handshake that ends by a timeout says nothing about keys."""
+    assert tries(Judge(keyed=True), SOON_S, 50) == [None] * 50
+
+
+def test_a_success_clears_the_count():
+    """Breaks that are not in a row are accidents."""
+    judge = Judge(keyed=True)
+    for _ in range(10):
+        assert tries(judge, 0.01, SEVERAL - 1) == [None] * (SEVERAL - 1)
+        assert judge.event(SUCCEEDED, 0, 1.0) is None
+
+
+def test_causes_are_told_at_once():
+    """The first one is enough where libzmq knows it."""
+    assert Judge(keyed=True).event(AUTH, 400, 0.0) == "unlisted"
+    assert Judge(keyed=False).event(PROTOCOL, MISMATCH, 0.0) == "curve_peer"
