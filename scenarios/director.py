@@ -260,6 +260,9 @@ class Director:
         orders.append(step)
 
     def _start(self, step: Start, orders: list[Order]) -> None:
+        if step.child in self._alive:  # actions in seconds may have been quicker than those in rounds
+            orders.append(Note("warning", f"{step.child} is running already: no start"))
+            return
         self._alive.add(step.child)
         if not step.onboard:
             self.expected.add(step.child)

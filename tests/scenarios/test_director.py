@@ -141,6 +141,20 @@ def test_a_server_that_ends_before_it_comes_to_its_point_is_not_started_again() 
     assert stage.tell(Ended("server", 0)) == [Finish(0)]
 
 
+def test_an_agent_that_runs_already_is_not_started_twice() -> None:
+    """A restart in seconds came before the join in rounds; two processes of one goal would end the run."""
+    stage = Stage(scenario_of(action("join") + action("restart", when="at_s = 1")))
+    stage.ready(0, 1, 2)
+    stage.server("opened", round=1, cohort=[0, 1, 2])
+    stage.now = 1.0
+    assert stage.tell(Tick())[-1] == AGENTS[3]
+    stage.ready(3)
+    assert stage.server("held", round=5) == [
+        Note("warning", "agent-3 is running already: no start"),
+        proceed(5),
+    ]
+
+
 def test_a_failure_of_an_agent_that_was_to_die_is_a_failure() -> None:
     """Only a signal is the scripted death."""
     stage = Stage(scenario_of(action("kill", args='point = "trained"'))).running()
