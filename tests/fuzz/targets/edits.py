@@ -3,6 +3,7 @@
 Bytes: the message's type, then edits: where (a path into the header, by positions) and what.
 """
 
+import copy
 from typing import Any
 
 import msgpack
@@ -61,7 +62,7 @@ def edit(header: Any, *path_and_value: int) -> None:
     if what >= len(VALUES):
         place.pop(key, None)
     else:
-        place[key] = VALUES[what]
+        place[key] = copy.deepcopy(VALUES[what])  # a later edit may go into it
 
 
 def exchange(frames: list[bytes], where: int, what: int) -> list[bytes]:
