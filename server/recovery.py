@@ -24,6 +24,8 @@ from server.ledger import Ledger, Resume
 
 GONE = ("lease", "bye", "lost", "not back")  # reasons after which nobody waits for an agent
 
+TORN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # what reading half a line raises
+
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
@@ -33,6 +35,8 @@ class Past(msgspec.Struct, frozen=True):
     round: int
     bytes_sent: int = 0
     bytes_received: int = 0
+    eligible: tuple[int, ...] = ()
+    missing: dict[int, str] = {}
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -49,6 +53,13 @@ class Measured(msgspec.Struct, frozen=True):
 
     kind: str = ""
     round: int = 0
+    trajectories: int = 0
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What is read of ``summary.json``."""
+
+    outcome: str = ""
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -108,7 +119,7 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
         round=opened.round if reopen else 0,
         eligible=opened.eligible if reopen else (),
         cohort=opened.cohort if reopen else (),
-        evaluated=frozenset(row["round"] for row in averages),
+        evaluated=frozenset(row.get("round", 0) for row in averages),
         reports=tuple(_without_schema(row) for row in evaluations if row.get("kind") == "onboarding"),
         finished=_finished(folder),
     )
@@ -159,10 +170,10 @@ def _mend_metrics(folder: RunFolder, committed: int) -> tuple[int, int, tuple[in
         found = {past.round: line for past, line in _whole(folder.metrics, Past)}
         wanted = (found.get(round_) or _line_of(folder, round_) for round_ in range(1, committed + 1))
         _rewrite(folder.metrics, [line for line in wanted if line])
-    sent, received, newest = 0, 0, b""
-    for past, line in _whole(folder.metrics, Past):
-        sent, received, newest = sent + past.bytes_sent, received + past.bytes_received, line
-    return sent, received, _still_there(json.loads(newest)) if newest else ()
+    sent, received, newest = 0, 0, Past(0)
+    for past, _line in _whole(folder.metrics, Past):
+        sent, received, newest = sent + past.bytes_sent, received + past.bytes_received, past
+    return sent, received, _still_there(newest)
 
 
 def _complete(path: Path, committed: int) -> bool:
@@ -221,7 +232,7 @@ def _lines(path: Path, kind: type[Kind]) -> Iterator[tuple[Kind | None, bytes]]:
             line = text.rstrip(b"\n")
             row = None
             if text.endswith(b"\n"):
-                with contextlib.suppress(msgspec.MsgspecError):
+                with contextlib.suppress(*TORN):
                     row = msgspec.json.decode(line, type=kind)
             yield row, line
 
@@ -230,16 +241,16 @@ def _rewrite(path: Path, lines: list[bytes]) -> None:
     write_atomic(path, b"".join(line + b"\n" for line in lines), sync=True)
 
 
-def _still_there(line: dict[str, Any]) -> tuple[int, ...]:
+def _still_there(past: Past) -> tuple[int, ...]:
     """Agents of a round that did not leave in it."""
-    gone = {int(agent) for agent, why in line["missing"].items() if why.startswith(GONE)}
-    return tuple(agent for agent in line["eligible"] if agent not in gone)
+    gone = {agent for agent, why in past.missing.items() if why.startswith(GONE)}
+    return tuple(agent for agent in past.eligible if agent not in gone)
 
 
 def _finished(folder: RunFolder) -> bool:
     try:
-        return bool(json.loads(folder.summary.read_bytes()).get("outcome") == "finished")
-    except (OSError, ValueError):
+        return msgspec.json.decode(folder.summary.read_bytes(), type=Ended).outcome == "finished"
+    except (OSError, *TORN):
         return False
 
 
