@@ -1,0 +1,150 @@
+"""A listening place for one agent; what connects to it is carried to the server, and the faults act on it."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Callable
+
+from protocol.transport.addresses import Address, claim_ipc, explain, parse
+from scenarios.proxy.armed import Armed, OpaqueStream
+from scenarios.proxy.connection import READ_BYTES, Connection, Stream
+from scenarios.proxy.rules import Rule
+from scenarios.proxy.zmtp import NotZmtp
+
+RECEIVE_BYTES = 128 * 1024  # kernel buffers that grow to megabytes would hide a stalled agent from the server
+NOBODY = frozenset({errno.ECONNREFUSED, errno.ENOENT, errno.ECONNRESET, errno.EPIPE})
+
+
+class Proxy:
+    """Between one agent and the server; needs a running event loop. Survives the restart of either.
+
+    Args:
+        agent: Agent id.
+        upstream: The server's address, tcp or ipc.
+        seed: Of the run: gives the draws of the faults.
+        report: Called with a sentence when a connection had to be closed.
+
+    Attributes:
+        address: Where agents connect; empty before `listen`.
+        connections: How many were carried so far.
+    """
+
+    def __init__(
+        self, agent: int, upstream: str, seed: int = 0, report: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.address = ""
+        self.connections = 0
+        self._agent = agent
+        self._upstream = parse(upstream, bind=False)
+        self._armed = Armed(seed, agent)
+        self._report = report
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.Task[None], Connection | None] = {}
+
+    @property
+    def done(self) -> dict[str, int]:
+        """What the faults did so far: ``drop up UPDATE`` -> how often."""
+        return dict(self._armed.done)
+
+    async def listen(self, address: str) -> str:
+        """Opens the listening place.
+
+        Args:
+            address: ``tcp://127.0.0.1:0`` or ``ipc://path``.
+
+        Returns:
+            The address with the real port.
+
+        Raises:
+            AddressError: It cannot be bound.
+        """
+        where = parse(address, bind=True)
+        try:
+            if where.scheme == "ipc":
+                claim_ipc(where.host)
+                self._server = await asyncio.start_unix_server(self._accept, where.host, limit=READ_BYTES)
+                os.chmod(where.host, 0o600)
+                self.address = address
+            else:
+                self._server = await asyncio.start_server(
+                    self._accept, where.host, where.port, limit=READ_BYTES
+                )
+                self.address = f"tcp://{where.host}:{self._server.sockets[0].getsockname()[1]}"
+        except OSError as error:
+            raise explain(address, error) from error
+        return self.address
+
+    def arm(self, rule: Rule) -> None:
+        """This fault is in force from now on; a half-open one catches the connections that there are.
+
+        Raises:
+            OpaqueStream: It acts on whole messages, and those of a connection are encrypted; not armed.
+        """
+        for connection in self._connections():
+            connection.check(rule)
+        self._armed.arm(rule)
+        for connection in self._connections():
+            for direction, lane in (("up", connection.up), ("down", connection.down)):
+                if rule.kind == "half_open" and rule.direction in (direction, "both"):
+                    lane.silence()
+            connection.wake()
+
+    def heal(self, rule: Rule | None = None) -> None:
+        """Ends this fault, or all. What a half-open one caught stays dead; new connections work."""
+        self._armed.heal(rule)
+        for connection in self._connections():
+            connection.wake()
+
+    async def close(self) -> None:
+        """Ends everything."""
+        if self._server:
+            self._server.close()
+        for task in self._open:
+            task.cancel()
+        if self._open:
+            await asyncio.wait(self._open)
+        if self._server:
+            await self._server.wait_closed()
+        if self.address.startswith("ipc://"):
+            with contextlib.suppress(OSError):
+                os.unlink(self.address.removeprefix("ipc://"))
+
+    def _connections(self) -> list[Connection]:
+        return [connection for connection in self._open.values() if connection]
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(
+            self._carry(Stream(reader, writer)), name=f"proxy of agent {self._agent}"
+        )
+        self._open[task] = None
+        task.add_done_callback(self._open.pop)
+
+    async def _carry(self, near: Stream) -> None:
+        try:
+            far = await _connect(self._upstream)
+        except OSError as error:
+            near.writer.transport.abort()  # as if the server itself had refused
+            if error.errno not in NOBODY:
+                self._report(f"the server cannot be reached for agent {self._agent}: {error}")
+            return
+        except asyncio.CancelledError:
+            near.writer.transport.abort()
+            raise
+        for end in (near, far):
+            end.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        task = asyncio.current_task()
+        assert task is not None
+        self.connections += 1
+        self._open[task] = connection = Connection(self._armed, near, far)
+        try:
+            await connection.run()
+        except (NotZmtp, OpaqueStream) as error:
+            self._report(f"the connection of agent {self._agent} was closed: {error}")
+
+
+async def _connect(upstream: Address) -> Stream:
+    if upstream.scheme == "ipc":
+        return Stream(*await asyncio.open_unix_connection(upstream.host, limit=READ_BYTES))
+    return Stream(*await asyncio.open_connection(upstream.host, upstream.port, limit=READ_BYTES))
