@@ -58,6 +58,10 @@ class Disk:
         """Forces what was written to the disk."""
         self._later(self.recorder.sync, lambda _none: None, failed)
 
+    def wait(self) -> None:
+        """Waits until everything that was begun is written, or has failed."""
+        self._thread.submit(lambda: None).result()
+
     def close(self) -> None:
         """Waits for the thread and closes the files."""
         self._thread.shutdown(wait=True)

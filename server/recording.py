@@ -57,6 +57,11 @@ class Recorder:
             self.retention.evaluated(row)
 
     @property
+    def newest(self) -> int:
+        """The newest round that this process has committed; -1: none."""
+        return self._newest
+
+    @property
     def power(self) -> bool:
         """Whether every commit is forced to the disk."""
         return self._power

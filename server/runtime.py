@@ -219,6 +219,10 @@ class ServerProgram:
         self._handle(e.Started())
 
     def _end(self, done: e.Exit) -> None:
+        self._disk.wait()  # a round whose commit had begun counts, also if the end came first
+        newest, ledger = self._disk.recorder.newest, self._machine.room.ledger
+        if newest > ledger.committed:
+            ledger.commit(newest)
         counted = (self._socket.bytes_sent, self._socket.bytes_received)
         best = self._disk.recorder.retention.best
         self.summary = summarize(self._machine, self._recovered, done, counted, best)

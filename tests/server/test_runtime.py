@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from protocol.limits import MINOR, PREAMBLE_BYTES
 from protocol.session import Session
 from protocol.transport import AgentSocket, Context
 from server.admission import Admission
+from server.recording import Recorder
 from server.runtime import ServerProgram
 from tests.server.fleet import config
 
@@ -221,6 +223,32 @@ async def test_a_stop_ends_in_order(tmp_path: Path) -> None:
         while agents[0].session.state.value != "closed":
             await asyncio.sleep(0)
         assert isinstance(agents[0].inbox[-1], m.Shutdown)
+
+
+async def test_a_round_whose_commit_had_begun_counts_although_the_end_came_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped while a round is being written: the summary and the records name the same newest round."""
+    begun, go_on = threading.Event(), threading.Event()
+    commit = Recorder.commit
+
+    def slow(self: Recorder, command: Any, *counted: int) -> dict[str, Any]:
+        if command.round == 1:
+            begun.set()
+            go_on.wait(10)
+        return commit(self, command, *counted)
+
+    monkeypatch.setattr(Recorder, "commit", slow)
+    settings = config(agents="0-1", rounds=3, durability="power")
+    async with fleet(tmp_path / "run", settings, (0, 1)) as (server, _, running):
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        server.stop("stopped by SIGTERM", ExitCode.TERMINATED)
+        go_on.set()
+        assert await running == ExitCode.TERMINATED
+    newest = lines(tmp_path / "run/metrics.jsonl")[-1]
+    assert newest["round"] == server.summary["rounds"] == 1
+    assert newest["params_sha256"] == server.summary["params_sha256"]
 
 
 async def test_a_vanished_supervisor_ends_the_server(tmp_path: Path) -> None:
