@@ -93,7 +93,7 @@ def split(
     total = sum(array.nbytes for array in tensors.values())
     if total > limits.max_tensor_bytes:
         raise LocalProtocolError(
-            f"{message}: tensors of {total} bytes, the limit is {limits.max_tensor_bytes}"
+            f"{message}: tensors {list(tensors)} of {total} bytes, the limit is {limits.max_tensor_bytes}"
         )
     return entries, chunks
 

@@ -203,7 +203,7 @@ async def test_other_tasks_run_under_load(address):
 
 @over(*SCHEMES)
 async def test_a_torn_message_never_leaves(address):
-    """A frame that cannot be sent is found before the first one is handed over."""
+    """[wire 1] A frame that cannot be sent is found before the first one is handed over."""
     strided = np.arange(10.0)[::2].data
     async with connected(address) as (server, (agent,), (peer,)):
         for wrong in (strided, "text", 5, None):
@@ -326,9 +326,9 @@ async def test_agents_find_a_restarted_server(address):
 
 
 async def test_arrays_are_aligned_whatever_their_size():
-    """From 1 to 200 elements over tcp, where small frames arrive unaligned."""
+    """[wire 6] From 1 to 2000 elements over tcp, where small frames arrive unaligned."""
     async with connected("tcp://127.0.0.1:0") as (server, (agent,), (peer,)):
-        for d in range(1, 201):
+        for d in range(1, 2001):
             vector = np.arange(float(d))
             server.send(peer, encode(m.Header(), THETA, {"params": vector}))
             params = decode(await agent.receive()).tensors["params"]
@@ -338,7 +338,7 @@ async def test_arrays_are_aligned_whatever_their_size():
 
 @over(*SCHEMES)
 async def test_receivers_share_no_memory_with_senders(address):
-    """An agent that changes what it received does not change what was sent, nor what others receive."""
+    """[wire 5] An agent that changes what it received changes neither what was sent nor what others get."""
     async with connected(address, agents=2) as (server, agents, peers):
         theta = np.arange(100_000.0)
         for peer in peers:
@@ -391,7 +391,7 @@ async def test_too_many_bytes_are_a_malformed_message(address):
 
 @over(*OUTSIDE)
 async def test_an_oversized_frame_costs_its_sender_the_connection(address):
-    """The server never sees it and goes on; the agent reconnects by itself."""
+    """[wire 41] The server never sees it and goes on; the agent reconnects by itself."""
     async with connected(address, agents=2) as (server, (wild, tame), (peer, other)):
         wild.send([b"x" * (Limits().max_frame_bytes + 1)])
         await until_unreachable(server, peer)

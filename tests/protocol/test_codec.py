@@ -86,7 +86,7 @@ def test_encoding_copies_no_tensor():
 
 @pytest.mark.parametrize("count", [0, 1, 45, 361, 1000])
 def test_decoded_arrays_are_owned_aligned_and_writeable(count):
-    """Even from unaligned read-only frames; writing changes neither the frames nor another decoding."""
+    """[wire 4, 48] Even from unaligned read-only frames; writing changes neither them nor another copy."""
     frames = encode(m.Header(), UPDATE, {"delta": np.arange(float(count))})
     unaligned = [memoryview(b"x" + bytes(frame))[1:] for frame in frames]
     first, second = decode(unaligned).tensors["delta"], decode(unaligned).tensors["delta"]
@@ -126,7 +126,7 @@ def test_read_only_arrays_can_be_sent():
     ],
 )
 def test_arrays_that_would_arrive_scrambled_are_refused(array, why):
-    """Anything but a contiguous little-endian float64 vector is refused by name, before it is sent."""
+    """[wire 7] Anything but a contiguous little-endian float64 vector is refused by name before it leaves."""
     with pytest.raises(LocalProtocolError, match=rf"UPDATE\.delta is .*{why}"):
         encode(m.Header(), UPDATE, {"delta": array})
 
@@ -168,7 +168,7 @@ def test_all_tensors_of_a_message_share_one_limit():
     theta, both = SAMPLES[m.Theta], {"params": VECTOR, "control": VECTOR}
     limits = Limits(max_tensor_bytes=2 * VECTOR.nbytes - 1)
     encode(m.Header(), theta, {"params": VECTOR}, limits)
-    with pytest.raises(LocalProtocolError, match="tensors of 80 bytes, the limit is 79"):
+    with pytest.raises(LocalProtocolError, match="of 80 bytes, the limit is 79"):
         encode(m.Header(), theta, both, limits)
     assert fault(encode(m.Header(), theta, both), limits) == "malformed"
 
@@ -194,7 +194,7 @@ def test_all_tensors_of_a_message_share_one_limit():
     ],
 )
 def test_values_that_the_wire_cannot_carry_are_named(changes, why):
-    """Numpy scalars, large integers and wrong types are refused by the path of their field."""
+    """[wire 34] Numpy scalars, large integers and wrong types are refused by the path of their field."""
     fields = {"round": 1, "theta_crc32": 5, "crc32": 6, "trajectories": 1, "trajectories_spent": 1}
     with pytest.raises(LocalProtocolError, match=f"UPDATE cannot be sent: .*{why}"):
         encode(m.Header(), m.Update(**(fields | changes)), {"delta": VECTOR})
@@ -219,7 +219,7 @@ def test_records_that_are_no_messages_are_refused():
 
 
 def test_headers_are_at_most_64_kib():
-    """The exact limit passes on both sides, one byte more on neither."""
+    """[wire 32] The exact limit passes on both sides, one byte more on neither."""
 
     def shutdown_config(size):
         fields = {"role": "train", "limits": {}, "initial_sha256": "0" * 64}
@@ -235,16 +235,25 @@ def test_headers_are_at_most_64_kib():
 
 
 def test_tensors_are_at_most_the_limit():
-    """One element too many is refused on both sides."""
+    """[wire 41] [complaints 48] One element too many is refused on both sides."""
     limits = Limits(max_tensor_bytes=40)
     assert decode(encode(m.Header(), UPDATE, {"delta": VECTOR}, limits), limits).tensors["delta"].size == 5
-    with pytest.raises(LocalProtocolError, match="48 bytes, the limit is 40"):
+    with pytest.raises(LocalProtocolError, match=r"UPDATE: tensors \['delta'\] of 48 bytes, the limit is 40"):
         encode(m.Header(), UPDATE, {"delta": np.zeros(6)}, limits)
     assert fault(encode(m.Header(), UPDATE, {"delta": np.zeros(6)}), limits) == "malformed"
 
 
+def test_fifty_million_elements_are_no_special_case():
+    """[wire 32] [complaints 48] 400 MB, in chunks of 1 MiB, within the default limits."""
+    vector = np.zeros(50_000_000)  # never written: it costs no memory here
+    frames = encode(m.Header(), UPDATE, {"delta": vector})
+    assert len(frames) == 2 + 382
+    delta = decode(frames).tensors["delta"]
+    assert delta.size == 50_000_000 and not delta.any()
+
+
 def test_sizes_are_bytes_even_for_views_of_floats():
-    """A float64 view of two elements has 16 bytes, not 2: the chunk limit counts bytes."""
+    """[wire 9] A float64 view of two elements has 16 bytes, not 2: the chunk limit counts bytes."""
     frames = [*with_header(lambda plain: plain["tensors"][0].update(count=2))[:2], memoryview(np.zeros(2))]
     assert decode(frames, Limits(chunk_bytes=16)).tensors["delta"].size == 2
     assert fault(frames, Limits(chunk_bytes=15)) == "malformed"
@@ -334,13 +343,13 @@ def test_too_many_frames_are_refused_by_their_number():
 
 @pytest.mark.parametrize("preamble", [b"", b"EFED", OURS[:-1], OURS + b"\0", b"XFED" + OURS[4:], b"\0" * 8])
 def test_garbage_preambles_are_refused(preamble):
-    """Another program's bytes are no version mismatch."""
+    """[wire 47] Another program's bytes are no version mismatch."""
     assert fault([preamble, encode(m.Header(), m.Ping())[1]]) == "malformed"
 
 
 @pytest.mark.parametrize("major", [0, 2, 255])
 def test_another_major_is_named_and_answered(major):
-    """Nothing behind the preamble is read; both versions are named; the answer is a REJECT in our major."""
+    """[wire 47] Nothing behind the preamble is read; both versions are named; REJECT comes in our major."""
     with pytest.raises(VersionMismatch, match=rf"{major}\.9, this program {MAJOR}\.{MINOR}") as caught:
         decode([PREAMBLE.pack(MAGIC, major, 9, 77), b"\xc1 no msgpack"])
     assert (caught.value.major, caught.value.minor) == (major, 9)
@@ -351,7 +360,7 @@ def test_another_major_is_named_and_answered(major):
 
 
 def test_another_minor_is_accepted_and_told():
-    """Within a major the receiver decides what to use, from the sender's minor."""
+    """[wire 47] Within a major the receiver decides what to use, from the sender's minor."""
     frames = encode(m.Header(), m.Ping())
     assert decode([PREAMBLE.pack(MAGIC, MAJOR, 9, 0), frames[1]]).minor == 9
 

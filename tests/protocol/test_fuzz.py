@@ -14,6 +14,7 @@ from protocol.codec import OURS, TYPES, Envelope, decode, encode
 from protocol.errors import RemoteProtocolError
 from protocol.limits import Limits
 from protocol.session import name
+from tests.fuzz.targets import session
 from tests.protocol.samples import SAMPLES
 from tests.protocol.strategies import plain
 
@@ -42,7 +43,7 @@ def survives(frames):
 
 
 def test_random_frames():
-    """20,000 lists of 0 to 5 random frames, most of them behind a valid preamble."""
+    """[wire 30] 20,000 lists of 0 to 5 random frames, most of them behind a valid preamble."""
     draw = random.Random(0)
     for _ in range(20_000):
         frames = [draw.randbytes(draw.choice((0, 1, 8, 30))) for _ in range(draw.randrange(6))]
@@ -52,7 +53,7 @@ def test_random_frames():
 
 
 def test_damaged_messages():
-    """20,000 valid messages with flipped bytes, cut, doubled, dropped or exchanged frames."""
+    """[wire 30] 20,000 valid messages with flipped bytes, cut, doubled, dropped or exchanged frames."""
     draw = random.Random(1)
     messages = list(VALID.values())
     accepted = 0
@@ -77,7 +78,7 @@ def test_damaged_messages():
     assert 0 < accepted < 20_000
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)  # coverage-guided: python -m tests.fuzz edits
 @given(
     st.sampled_from(sorted(TYPES)), st.dictionaries(st.text(max_size=8) | st.sampled_from(["round"]), plain)
 )
@@ -85,6 +86,13 @@ def test_random_fields_of_known_types(title, fields):
     """A well-formed header with any plain fields."""
     header = {"session": b"", "message": {**fields, "t": title}, "tensors": []}
     survives([OURS, msgpack.packb(header)])
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(*[st.integers(0, 255)] * 3), max_size=60))
+def test_any_sequence_of_messages(steps):
+    """[wire 48] Lost, late, doubled, forged: invariants hold; what is refused changes nothing."""
+    session.target(bytes(byte for step in steps for byte in step))
 
 
 class Exploit:
@@ -96,7 +104,7 @@ class Exploit:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickles_are_inert(protocol):
-    """As header, as chunk or as byte string, a pickle is bytes and runs nothing."""
+    """[wire 33] [complaints 70] As header, as chunk or as byte string, a pickle is bytes and runs nothing."""
     import builtins
 
     bomb = pickle.dumps(Exploit(), protocol)

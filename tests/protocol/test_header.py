@@ -42,7 +42,7 @@ def test_plain_values_survive(value):
     ],
 )
 def test_faults_are_found_by_path(value, fault):
-    """The path leads to the first value that is not plain."""
+    """[wire 34, 35] The path leads to the first value that is not plain."""
     assert find_fault(value) == fault
     assert is_plain(value) is (fault is None)
 
@@ -103,7 +103,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("frame", BOMBS.values(), ids=BOMBS.keys())
 def test_hostile_bytes_cost_nothing(frame):
-    """Each is refused as malformed, and no more than a megabyte is allocated on the way."""
+    """[wire 31, 35] [complaints 49] Each is refused as malformed, and no more than 1 MB is allocated."""
     tracemalloc.start()
     try:
         with pytest.raises(RemoteProtocolError) as caught:

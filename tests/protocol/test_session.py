@@ -198,7 +198,7 @@ def test_a_restarted_server_gives_a_new_session():
 
 
 def test_old_and_repeated_numbers_are_stale():
-    """A number must be higher than the last; gaps are legal."""
+    """[wire 48] A number must be higher than the last; gaps are legal."""
     pair = at("train", State.READY)
     headers = [pair.agent.send(SAMPLES[m.Update]) for _ in range(3)]
     pair.server.receive(headers[1], SAMPLES[m.Update], 1.0)
