@@ -5,12 +5,13 @@ The steps of an action are plain data; `scenarios.director` orders them, a runti
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from edge_fed.profiles import LINK_BOUNDS
+from scenarios.proxy.rules import KINDS, MESSAGES, SIDES, Rule, argument_faults, rule_of
 from server.events import KillPoint
 
 Runtime = Literal["plain", "inproc", "processes"]
@@ -69,6 +70,19 @@ class Resume(Step, frozen=True):
     after_s: float = 0.0
 
 
+class Disturb(Step, frozen=True):
+    """From now on this fault acts on the way between the child and the server."""
+
+    rule: Rule
+
+
+class Mend(Step, frozen=True):
+    """This fault of the child's way ends, or all of them; ``after_s`` seconds from now."""
+
+    rule: Rule | None = None
+    after_s: float = 0.0
+
+
 class UntilLost(Step, frozen=True):
     """Wait until the server counts this agent as gone; one that lives on after ``patience_s`` is killed."""
 
@@ -107,6 +121,8 @@ class ActionKind(msgspec.Struct, frozen=True, kw_only=True):
         membership: What it does to the set of agents that train; None: nothing. The plain loop leaves
             such actions, and all on the server, out: they change no bits there.
         newcomer: It acts on a new onboarder of the goal, not on the agent that trains.
+        needed: The plain loop refuses it instead of leaving it out: the scenario is about it.
+        together: (name, what is wrong, hint) of arguments that do not go together.
     """
 
     meaning: str
@@ -117,6 +133,8 @@ class ActionKind(msgspec.Struct, frozen=True, kw_only=True):
     server: frozenset[str] = frozenset()
     membership: Literal["join", "leave", "kill", "restart"] | None = None
     newcomer: bool = False
+    needed: bool = False
+    together: Callable[[Args], Iterator[tuple[str, str, str]]] = lambda _args: iter(())
 
 
 def _join(child: str, goal: int, _round: int | None, _args: Args) -> Planned:
@@ -166,6 +184,18 @@ def _link(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
     return [(0, Tell(child, {"command": "link", **args}))]
 
 
+def _fault(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
+    rule = rule_of(args)
+    planned: Planned = [(0, Disturb(child, rule))]
+    if "for_s" in args:
+        planned.append((0, Mend(child, rule, float(args["for_s"]))))
+    return planned
+
+
+def _heal(child: str, _goal: int, _round: int | None, _args: Args) -> Planned:
+    return [(0, Mend(child))]
+
+
 def _onboard(child: str, goal: int, round_: int | None, _args: Args) -> Planned:
     start = Start(child, goal, onboard=True, at="now" if round_ is None else round_ - 1)
     return [(0, start), (0, UntilReady(child))]
@@ -186,6 +216,17 @@ _LINK = {
     "loss": "fraction lost and sent again",
 }
 _SIGNALS = frozenset({"processes"})
+_FAULT = {
+    "kind": Argument("what goes wrong: " + ", ".join(KINDS), words=tuple(KINDS), required=True),
+    "direction": Argument("up: agent to server; default both", words=SIDES),
+    "only": Argument("type of the messages it acts on", words=MESSAGES),
+    "chance": Argument("that it acts on such a message", high=1.0),
+    "count": Argument("messages it acts on at most", low=1, whole=True),
+    "seconds": Argument("of a delay; or how long a message waits to be overtaken", high=3600.0),
+    "fraction": Argument("of a message that passes before the cut", high=1.0),
+    "bytes_per_s": Argument("each way", low=1.0, high=1e12),
+    "for_s": Argument("seconds until it ends by itself", high=3600.0),
+}
 
 ACTIONS: dict[str, ActionKind] = {
     "join": ActionKind(
@@ -247,6 +288,20 @@ ACTIONS: dict[str, ActionKind] = {
         steps=_link,
         args={name: Argument(_LINK[name], low=low, high=high) for name, (low, high) in LINK_BOUNDS.items()},
         agent=NETWORKED,
+    ),
+    "fault": ActionKind(
+        meaning="a fault on the agent's way to the server, until heal or for for_s",
+        steps=_fault,
+        args=_FAULT,
+        agent=_SIGNALS,
+        needed=True,
+        together=argument_faults,
+    ),
+    "heal": ActionKind(
+        meaning="all faults on the agent's way to the server end",
+        steps=_heal,
+        agent=_SIGNALS,
+        needed=True,
     ),
     "onboard": ActionKind(
         meaning="an agent that does not train measures the parameters of round r-1 (at_s: the newest)",

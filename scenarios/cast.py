@@ -10,12 +10,12 @@ import msgspec
 from edge_fed.config import RunConfig
 from edge_fed.program.files import write_atomic
 from edge_fed.program.run_folder import RunFolder
-from scenarios.actions import Kill, Pause, Resume, Start, Tell, Terminate
+from scenarios.actions import Disturb, Kill, Mend, Pause, Resume, Start, Tell, Terminate
 from scenarios.orders import Happening, Spoke, StartServer
 from scenarios.timeline import Scenario
 
 Happenings = asyncio.Queue[Happening]
-Carried = StartServer | Start | Kill | Terminate | Pause | Resume | Tell
+Carried = StartServer | Start | Kill | Terminate | Pause | Resume | Disturb | Mend | Tell
 
 
 class Cast(Protocol):
@@ -53,8 +53,10 @@ def make_folder(scenario: Scenario, path: Path | None, *, overwrite: bool) -> Ru
 
 
 def patience_s(scenario: Scenario) -> float:
-    """How long agents wait for a server that the script may keep down for a while."""
-    downs = [float(action.args.get("down_s", 0.0)) for action in scenario.timeline]
+    """How long agents wait for a server that the script may keep down, or away from them, for a while."""
+    downs = [
+        float(action.args.get(name, 0.0)) for action in scenario.timeline for name in ("down_s", "for_s")
+    ]
     return 60.0 + max(downs, default=0.0)
 
 

@@ -15,8 +15,10 @@ from edge_fed.program.exit_codes import ExitCode
 from scenarios.actions import (
     ACTIONS,
     SERVER,
+    Disturb,
     Doom,
     Kill,
+    Mend,
     Pause,
     Resume,
     Start,
@@ -28,6 +30,7 @@ from scenarios.actions import (
 )
 from scenarios.attendance import absent_at_start
 from scenarios.orders import Ended, Finish, Happening, Note, Order, Spoke, StartServer
+from scenarios.proxy.rules import Rule
 from scenarios.timeline import Action, Scenario, agents_of
 
 MAX_ONBOARDERS = 8  # announced onboarders that run at the same time: each is a process of about 60 MiB
@@ -59,6 +62,7 @@ class Director:
         self.ready: set[str] = set()
         self._alive: set[str] = set()
         self._paused: set[str] = set()
+        self._disturbed: dict[str, list[Rule]] = {}  # faults in force on each way; empty: there were some
         self._ended: set[int] = set()  # training agents whose process is gone
         self._quarantined: set[str] = set()  # whom the server does not want any more, however often they come
         self._doomed: dict[str, float] = {}  # whose death is scripted -> seconds until it is started again
@@ -67,13 +71,13 @@ class Director:
         self._passed = 0  # newest boundary that the server was let through
         self._opened_at: float | None = None  # of round 1
         self._open = 0  # the round that is open, as far as is known
-        self._timers: list[tuple[float, StartServer | Resume]] = []
+        self._timers: list[tuple[float, StartServer | Resume | Mend]] = []
         self._finished = False
 
     @property
     def waiting(self) -> str:
         """What the run waits for at the moment, for people."""
-        missing = ", ".join(sorted(self.expected - self.ready - self._paused))
+        missing = ", ".join(sorted(self.expected - self.ready - self._away))
         if SERVER not in self._alive:
             return "the server is down, as scripted"
         if self.held is not None:
@@ -162,6 +166,8 @@ class Director:
             self._timers.append((now + down_s, StartServer(left, resume=True)))
             orders.append(Note("info", f"the server is dead as scripted; --resume in {down_s:g} s"))
         else:
+            unheard = sorted(self._alive.intersection(self._disturbed))  # its last word may not have arrived
+            orders += [Tell(child, {"command": "stop"}) for child in unheard]
             problem = f"the server ended with {_ending(code, why)}" if code else ""
             self._finish(Finish(code if code >= 0 else ExitCode.FAILED, problem), orders)
 
@@ -174,12 +180,13 @@ class Director:
             self.ready.discard(child)
         if training:
             self._ended.add(int(child.split("-")[1]))
-        if training and (scripted or code < 0) and SERVER in self._alive:
+        cut_off = code == ExitCode.SERVER_GONE and child in self._disturbed
+        if training and (scripted or code < 0 or cut_off) and SERVER in self._alive:
             orders.append(Tell(SERVER, {"command": "lost", "agent": int(child.split("-")[1])}))
         if code == ExitCode.REFUSED and "(quarantined)" in why:  # as the agent names the reason of a REJECT
             self._quarantined.add(child)
         if not scripted and code not in ORDERLY:
-            if training and (code < 0 or child in self._quarantined):
+            if training and (code < 0 or cut_off or child in self._quarantined):
                 orders.append(Note("warning", f"{child} ended with {_ending(code, why)}; the run goes on"))
             else:
                 self._finish(Finish(ExitCode.FAILED, f"{child} ended with {_ending(code, why)}"), orders)
@@ -197,6 +204,8 @@ class Director:
             if isinstance(timer[1], StartServer):
                 self._alive.add(SERVER)
                 orders.append(timer[1])
+            elif isinstance(timer[1], Mend):
+                self._mend(timer[1], orders)
             else:
                 self._signal(timer[1], orders)
         while self._clocked and self._opened_at is not None and now >= self._opened_at + self._clocked[0][0]:
@@ -215,7 +224,13 @@ class Director:
 
     def _in_place(self) -> bool:
         there = {child for child in self.ready if child.startswith("agent-")}
-        return SERVER in self._alive and there - self._paused == self.expected - self._paused
+        return SERVER in self._alive and there - self._away == self.expected - self._away
+
+    @property
+    def _away(self) -> set[str]:
+        """Whom nobody waits for at a boundary: paused, or nothing passes on its way to the server."""
+        cut_off = {child for child, rules in self._disturbed.items() if any(rule.silences for rule in rules)}
+        return self._paused | cut_off
 
     def _do(self, step: Step, now: float, orders: list[Order]) -> bool:
         """Carries out one step; False: it must wait."""
@@ -237,6 +252,13 @@ class Director:
                 self._doomed[child] = down_s
             case Start():
                 self._start(step, orders)
+            case Disturb(child=child, rule=rule):
+                self._disturbed.setdefault(child, []).append(rule)
+                orders += [step, Note("info", f"fault for {child}: {rule}")]
+            case Mend(after_s=after_s) if after_s > 0:
+                self._timers.append((now + after_s, Mend(step.child, step.rule)))
+            case Mend():
+                self._mend(step, orders)
             case Resume(after_s=after_s) if after_s > 0:
                 self._timers.append((now + after_s, Resume(step.child)))
             case Kill() | Terminate() | Tell() | Pause() | Resume():
@@ -258,6 +280,17 @@ class Director:
             case Tell(command={"command": "leave"}):
                 self.expected.discard(step.child)
         orders.append(step)
+
+    def _mend(self, step: Mend, orders: list[Order]) -> None:
+        """Ends one fault, or all, unless it has ended already."""
+        rules = self._disturbed.get(step.child, [])
+        if step.rule in rules:
+            rules.remove(step.rule)
+        elif step.rule is None and rules:
+            rules.clear()
+        else:
+            return
+        orders += [step, Note("info", f"{step.child} is healed: {step.rule or 'no fault is left'}")]
 
     def _start(self, step: Start, orders: list[Order]) -> None:
         if step.child in self._alive:  # actions in seconds may have been quicker than those in rounds

@@ -12,7 +12,7 @@ from edge_fed.program.exit_codes import ProgramError
 from edge_fed.program.log import Logger
 from edge_fed.program.run_folder import RunFolder
 from protocol.transport.context import Context
-from scenarios.actions import SERVER, Kill, Pause, Resume, Start, Tell, Terminate
+from scenarios.actions import SERVER, Disturb, Kill, Mend, Pause, Resume, Start, Tell, Terminate
 from scenarios.cast import Carried, EventsTo, Happenings, patience_s
 from scenarios.orders import Ended, StartServer
 from scenarios.timeline import Scenario
@@ -64,8 +64,8 @@ class Tasks:
             case Tell(child=child, command=command):
                 if child in self._tasks:
                     self._supervisors[child].command(command)
-            case Pause() | Resume():
-                raise AssertionError("a task cannot be paused; check refuses it")
+            case Pause() | Resume() | Disturb() | Mend():
+                raise AssertionError("a task cannot do that; check refuses it")
 
     async def stop(self) -> None:
         """Asks every program to end in order."""

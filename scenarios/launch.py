@@ -15,7 +15,7 @@ from scenarios.actions import Runtime
 from scenarios.cast import make_folder
 from scenarios.outcome import Failure, Outcome
 from scenarios.progress import open_progress
-from scenarios.script import runtime_faults
+from scenarios.script import hidden_messages, runtime_faults
 from scenarios.timeline import Scenario
 from scenarios.watching import Watch
 
@@ -34,6 +34,8 @@ def launch(scenario: Scenario, runtime: Runtime, options: argparse.Namespace) ->
     """
     faults = runtime_faults(scenario, runtime)
     if faults:
+    if options.curve:
+        faults += hidden_messages(scenario)
         raise ConfigError(faults, scenario.name)
     if options.transport and runtime != "processes":
         raise ProgramError(

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from scenarios.actions import Kill, Pause, Resume, Start, Tell, Terminate
+from scenarios.actions import Disturb, Kill, Mend, Pause, Resume, Start, Tell, Terminate
 
 
 class Spoke(msgspec.Struct, frozen=True):
@@ -52,4 +52,4 @@ class Finish(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-Order = StartServer | Start | Kill | Terminate | Pause | Resume | Tell | Note | Finish
+Order = StartServer | Start | Kill | Terminate | Pause | Resume | Disturb | Mend | Tell | Note | Finish

@@ -18,15 +18,17 @@ from typing import Any, Literal
 from edge_fed.config import overrides_by_goal
 from edge_fed.program.keys import AGENTS, agent_key_name
 from edge_fed.program.run_folder import RunFolder
-from scenarios.actions import SERVER, Kill, Pause, Resume, Start, Tell, Terminate
+from scenarios.actions import SERVER, Disturb, Kill, Mend, Pause, Resume, Start, Tell, Terminate
 from scenarios.cast import Carried, Happenings, patience_s
 from scenarios.orders import Ended, Spoke, StartServer
-from scenarios.timeline import Scenario
+from scenarios.proxy.fleet import Proxies
+from scenarios.timeline import Scenario, agents_of
 from server.keygen import keygen
 
 Transport = Literal["ipc", "tcp"]
 LINE_BYTES = 64 * 1024 * 1024  # one event, e.g. an evaluation of thousands of agents
 UNHEARD = frozenset({"assigned", "trained", "sent"})  # three per agent and round that decide nothing here
+FAULTS = "faults.json"  # in the run folder: what the fault proxies did
 REAP_S = 2.0  # a killed process that is not reaped by then is stuck in the kernel
 
 
@@ -62,6 +64,8 @@ class Processes:
         self._children: dict[str, asyncio.subprocess.Process] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._waiting: list[Start] = []  # until the server has a port
+        disturbed = {a for action in scenario.timeline if action.do == "fault" for a in agents_of(action)}
+        self._proxies = Proxies(disturbed, self._private, scenario.seed)
         self._keys = self._private / "keys" if curve else None
         if self._keys is not None:
             keygen(self._keys, frozenset(overrides_by_goal(scenario)))
@@ -84,6 +88,10 @@ class Processes:
                 self._signal(child, signal.SIGSTOP)
             case Resume(child=child):
                 self._signal(child, signal.SIGCONT)
+            case Disturb(child=child, rule=rule):
+                self._proxies.arm(goal_of(child), rule)
+            case Mend(child=child, rule=rule):
+                self._proxies.heal(goal_of(child), rule)
             case Tell(child=child, command=command):
                 await self._tell(child, command)
 
@@ -99,7 +107,11 @@ class Processes:
         finally:
             for child in list(self._children):  # also when this was cancelled
                 self._signal(child, signal.SIGKILL)
+            await self._proxies.close()
             shutil.rmtree(self._private, ignore_errors=True)
+            if self._proxies:
+                with contextlib.suppress(OSError):  # a full disk; the run itself says so
+                    (self._folder.path / FAULTS).write_text(json.dumps(self._proxies.report()))
 
     def cut(self) -> None:
         """Kills every child at once, as a power cut does."""
@@ -122,6 +134,8 @@ class Processes:
         await self._spawn(SERVER, "server", arguments)
 
     async def _start_agent(self, order: Start, address: str) -> None:
+        if not order.onboard:
+            address = await self._proxies.address(order.goal, address)
         arguments = ["--goal", str(order.goal), "--server", address]
         arguments += ["--state-dir", str(self._folder.agents), "--give-up-after", f"{self._patience_s:g}"]
         if order.onboard:
@@ -206,6 +220,11 @@ class Processes:
 
 def _parse(line: bytes) -> dict[str, Any] | None:
     """One event, or None for anything that a child printed by mistake."""
+def goal_of(child: str) -> int:
+    """The agent id of a child such as ``agent-3``."""
+    return int(child.split("-")[1])
+
+
     try:
         event = json.loads(line)
     except ValueError:

@@ -20,6 +20,9 @@ from edge_fed.validation import check_run
 from scenarios.actions import ACTIONS, SERVER, ActionKind, Argument, Runtime
 from scenarios.attendance import absent_at_start, attendance, in_seconds, presences, turning_rounds
 from scenarios.expectations import expectation_faults
+from scenarios.proxy.armed import OpaqueStream
+from scenarios.proxy.armed import check as check_opaque
+from scenarios.proxy.rules import rule_of
 from scenarios.timeline import Action, Scenario, agents_of
 
 HINTED_ROUNDS = 1000  # searched for rounds in which an agent is asked
@@ -88,7 +91,7 @@ def ignored_by_plain(scenario: Scenario) -> list[str]:
 
 
 def _no_bits(kind: ActionKind, action: Action) -> bool:
-    return action.who == SERVER or kind.membership is None
+    return action.who == SERVER or (kind.membership is None and not kind.needed)
 
 
 def _goals_readable(scenario: Scenario) -> bool:
@@ -141,6 +144,8 @@ def _who_faults(scenario: Scenario, action: Action, kind: ActionKind, path: str)
         return
     try:
         goals = parse_goals(str(action.who))
+    for name, message, hint in kind.together(action.args):
+        yield Fault(f"{path}.args.{name}", message, hint)
     except ValueError as error:
         yield Fault(path, str(error), 'or "server"')
         return

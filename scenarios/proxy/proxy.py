@@ -22,7 +22,6 @@ class Proxy:
 
     Args:
         agent: Agent id.
-        upstream: The server's address, tcp or ipc.
         seed: Of the run: gives the draws of the faults.
         report: Called with a sentence when a connection had to be closed.
 
@@ -31,15 +30,13 @@ class Proxy:
         connections: How many were carried so far.
     """
 
-    def __init__(
-        self, agent: int, upstream: str, seed: int = 0, report: Callable[[str], None] = lambda _: None
-    ) -> None:
+    def __init__(self, agent: int, seed: int = 0, report: Callable[[str], None] = lambda _: None) -> None:
         self.address = ""
         self.connections = 0
         self._agent = agent
-        self._upstream = parse(upstream, bind=False)
         self._armed = Armed(seed, agent)
         self._report = report
+        self._upstream: Address
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], Connection | None] = {}
 
@@ -48,11 +45,12 @@ class Proxy:
         """What the faults did so far: ``drop up UPDATE`` -> how often."""
         return dict(self._armed.done)
 
-    async def listen(self, address: str) -> str:
+    async def listen(self, address: str, upstream: str) -> str:
         """Opens the listening place.
 
         Args:
             address: ``tcp://127.0.0.1:0`` or ``ipc://path``.
+            upstream: The server's address, tcp or ipc; the server need not be there yet.
 
         Returns:
             The address with the real port.
@@ -60,7 +58,7 @@ class Proxy:
         Raises:
             AddressError: It cannot be bound.
         """
-        where = parse(address, bind=True)
+        where, self._upstream = parse(address, bind=True), parse(upstream, bind=False)
         try:
             if where.scheme == "ipc":
                 claim_ipc(where.host)

@@ -83,6 +83,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it acts in this direction."""
         return self.direction in (direction, "both")
 
+    def __str__(self) -> str:
+        """E.g. ``drop up UPDATE``."""
+        return f"{self.kind} {self.direction} {self.only}".rstrip()
+
     @property
     def silences(self) -> bool:
         """Whether nothing at all passes in some direction while it lasts."""

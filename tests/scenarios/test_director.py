@@ -1,8 +1,9 @@
 """The director as lists of happenings and orders: no processes, no loop, no clock."""
 
-from scenarios.actions import Kill, Pause, Resume, Start, Tell, Terminate
+from scenarios.actions import Disturb, Kill, Mend, Pause, Resume, Start, Tell, Terminate
 from scenarios.director import Director
 from scenarios.orders import Ended, Finish, Happening, Note, Order, Spoke, StartServer, Tick
+from scenarios.proxy.rules import Rule
 from scenarios.timeline import Scenario
 from tests.scenarios.test_script import action, scenario_of
 
@@ -355,3 +356,62 @@ def test_boundary_with_several_actions_waits_for_all() -> None:
     assert stage.server("lost", agent=1) == []
     assert stage.tell(Ended("agent-0", -9)) == [lost(0)]
     assert stage.server("lost", agent=0) == [proceed(5)]
+
+
+def test_a_fault_acts_at_its_boundary_and_ends_after_its_seconds() -> None:
+    """Before the round opens; an agent whose way is frozen is waited for at no boundary."""
+    freeze = action("fault", args='kind = "freeze", for_s = 2') + action("join", "2", "at_round = 7")
+    stage = Stage(scenario_of(freeze))
+    stage.ready(0, 1, 3)
+    stage.server("opened", round=1, cohort=[0, 1, 3])
+    rule = Rule(kind="freeze")
+    orders = stage.server("held", round=5)
+    assert orders == [Disturb("agent-3", rule), Note("info", "fault for agent-3: freeze both"), proceed(5)]
+    stage.server("lost", agent=3, why="lease")
+    assert stage.server("held", round=7)[0] == Start("agent-2", 2)
+    assert stage.ready(2) == [proceed(7)], "nobody waits for the agent behind the fault"
+    assert stage.director.next_due() == 2.0
+    stage.now = 2.0
+    assert stage.tell(Tick())[0] == Mend("agent-3", rule)
+
+
+def test_a_healed_agent_is_waited_for() -> None:
+    """The boundary of the heal holds until it is back; a second heal of the same fault is nothing."""
+    timeline = action("fault", when="at_round = 2", args='kind = "half_open", for_s = 50') + action("heal")
+    stage = Stage(scenario_of(timeline)).running()
+    stage.server("held", round=2)
+    stage.server("lost", agent=3, why="lease")
+    assert stage.server("held", round=5)[0] == Mend("agent-3")
+    assert stage.director.waiting == "held before round 5, waiting for agent-3"
+    assert stage.ready(3) == [proceed(5)]
+    stage.now = 60.0
+    assert stage.tell(Tick()) == []
+
+
+def test_faults_of_messages_leave_nobody_out() -> None:
+    """An agent that loses an update now and then is expected at boundaries as any other."""
+    timeline = action("fault", args='kind = "drop", chance = 0.1') + action("join", "2", "at_round = 7")
+    stage = Stage(scenario_of(timeline))
+    stage.ready(0, 1, 3)
+    stage.server("held", round=5)
+    stage.server("lost", agent=3, why="lease")
+    stage.server("held", round=7)
+    assert stage.ready(2) == []
+    assert stage.ready(3) == [proceed(7)]
+
+
+def test_an_agent_behind_a_fault_that_gave_up_is_no_failure() -> None:
+    """It never found the server again; the server hears that it is gone. Without a fault it is a failure."""
+    stage = Stage(scenario_of(action("fault", args='kind = "half_open"'))).running()
+    stage.server("held", round=5)
+    orders = stage.tell(Ended("agent-3", 5, "gave up"))
+    assert orders[0] == lost(3)
+    assert "agent-3 ended with exit code 5: gave up; the run goes on" in str(orders[1])
+    assert isinstance(stage.tell(Ended("agent-1", 5, "gave up"))[-1], Finish)
+
+
+def test_at_the_end_agents_behind_faults_are_told_to_stop() -> None:
+    """The server's last word may not reach them."""
+    stage = Stage(scenario_of(action("fault", args='kind = "freeze"'))).running()
+    stage.server("held", round=5)
+    assert stage.tell(Ended("server", 0)) == [Tell("agent-3", {"command": "stop"}), Finish(0)]

@@ -11,7 +11,15 @@ from edge_fed.federated.cohort import cohort
 from edge_fed.program.config_file import load
 from scenarios.actions import ACTIONS, Runtime
 from scenarios.expectations import METRICS
-from scenarios.script import check, ignored_by_plain, library, load_scenario, resolve, runtime_faults
+from scenarios.script import (
+    check,
+    hidden_messages,
+    ignored_by_plain,
+    library,
+    load_scenario,
+    resolve,
+    runtime_faults,
+)
 from scenarios.timeline import Scenario
 
 HEAD = """
@@ -89,7 +97,10 @@ WRONG = [
     (action("join", args="x = 1"), ["timeline.0.args.x: unknown argument of join", "it takes none"]),
     (action("kill", args='pont = "sent"'), ["timeline.0.args.pont", "did you mean 'point'?"]),
     (action("kill", args='point = "theta"'), ["is 'theta', expected one of assigned, trained, sent"]),
-    (action("kill", "server", args='point = "sent"'), ["is 'sent', expected one of theta, update, before-array"]),
+    (
+        action("kill", "server", args='point = "sent"'),
+        ["is 'sent', expected one of theta, update, before-array"],
+    ),
     (action("restart", args="down_rounds = 1.5"), ["is 1.5, expected a whole number from 0"]),
     (action("kill", args='point = "sent", signal = "TERM"'), ["args.signal: does not go with point"]),
     (action("restart", when="at_s = 1", args="down_rounds = 1"), ["args.down_rounds: needs at_round"]),
@@ -97,6 +108,16 @@ WRONG = [
     (action("slow"), ["timeline.0.args.compute_delay_s: is missing", "seconds per local step"]),
     (action("slow", args='compute_delay_s = "x"'), ["is 'x', expected a number from 0 to 10000"]),
     (action("link", args="loss = 2"), ["timeline.0.args.loss: is 2.0, expected a number from 0 to 0.9"]),
+    (action("fault"), ["timeline.0.args.kind: is missing", "what goes wrong: drop, delay"]),
+    (action("fault", args='kind = "drob"'), ["is 'drob', expected one of drop, delay, duplicate"]),
+    (action("fault", args='kind = "drop", only = "GIFT"'), ["is 'GIFT', expected one of ACK, BYE"]),
+    (action("fault", args='kind = "delay"'), ["timeline.0.args.seconds: is missing: a delay needs it"]),
+    (
+        action("fault", args='kind = "freeze", count = 1'),
+        ["timeline.0.args.count: a freeze has none", "it takes nothing but direction and for_s"],
+    ),
+    (action("heal", "server"), ["timeline.0.who: the server cannot heal"]),
+    (action("heal", args="for_s = 1"), ["timeline.0.args.for_s: unknown argument of heal", "it takes none"]),
     (action("pause", "server"), ["a paused server opens no round", "for_s = 2"]),
     (
         action("kill") + action("kill", when="at_round = 7"),
@@ -175,6 +196,9 @@ def test_an_agent_that_leaves_and_comes_back_is_there_at_the_start() -> None:
 RUNTIMES: list[tuple[str, Runtime, str]] = [
     (action("kill", "server"), "inproc", "inproc cannot kill server (needs --runtime processes)"),
     (action("pause", args="for_s = 1"), "inproc", "inproc cannot pause 3 (needs --runtime processes)"),
+    (action("fault", args='kind = "drop"'), "plain", "plain cannot fault 3 (needs --runtime processes)"),
+    (action("fault", args='kind = "drop"'), "inproc", "inproc cannot fault 3 (needs --runtime processes)"),
+    (action("heal", when="at_s = 1"), "plain", "plain cannot heal 3 (needs --runtime processes)"),
     (action("kill", when="at_s = 1"), "plain", "at_s: the plain loop has no clock"),
     (action("onboard", "8", when="at_s = 1"), "plain", "at_s: the plain loop has no clock"),
 ]
@@ -200,6 +224,15 @@ def test_plain_leaves_out_what_changes_no_bits_and_says_so() -> None:
     )
     assert runtime_faults(scenario, "plain") == []
     assert ignored_by_plain(scenario) == ["slow 3", "link 1", "pause 2", "kill server"]
+
+
+def test_whole_messages_cannot_be_told_apart_when_they_are_encrypted() -> None:
+    """With --curve a drop, and a cut of a type, are refused by name; what acts on bytes is not."""
+    drop, cut = action("fault", args='kind = "drop"'), action("fault", args='kind = "cut"')
+    typed = action("fault", args='kind = "cut", only = "UPDATE"')
+    found = [str(fault) for fault in hidden_messages(scenario_of(drop + cut + typed))]
+    assert [text.split(":")[0] for text in found] == ["timeline.0.args.kind", "timeline.2.args.kind"]
+    assert "CURVE hides them; choose one of cut, throttle, freeze, half_open" in found[0]
 
 
 def test_a_scenario_is_found_by_file_before_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +266,8 @@ def test_every_action_and_metric_is_described() -> None:
         "slow",
         "link",
         "onboard",
+        "fault",
+        "heal",
     }
 
 

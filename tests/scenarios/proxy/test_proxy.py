@@ -67,8 +67,8 @@ async def between(scheme: str, limits: Limits | None = None) -> AsyncIterator[Be
     with tempfile.TemporaryDirectory(prefix="ef") as folder, Context() as context:
         places = ["tcp://127.0.0.1:0"] * 2 if scheme == "tcp" else [f"ipc://{folder}/{end}" for end in "sp"]
         server = ServerSocket.bind(context, places[0], limits)
-        proxy = Proxy(3, server.endpoint)
-        agent = AgentSocket.connect(context, await proxy.listen(places[1]), limits)
+        proxy = Proxy(3)
+        agent = AgentSocket.connect(context, await proxy.listen(places[1], server.endpoint), limits)
         made = Between(server, proxy, agent)
         try:
             await asyncio.wait_for(agent.writable(), WAIT_S)
@@ -241,8 +241,8 @@ async def test_another_protocol_is_refused_by_name(tmp_path: Path) -> None:
     said: list[str] = []
     with Context() as context:
         server = ServerSocket.bind(context, "tcp://127.0.0.1:0")
-        proxy = Proxy(3, server.endpoint, report=said.append)
-        place = await proxy.listen(f"ipc://{tmp_path}/p")
+        proxy = Proxy(3, report=said.append)
+        place = await proxy.listen(f"ipc://{tmp_path}/p", server.endpoint)
         reader, writer = await asyncio.open_unix_connection(place.removeprefix("ipc://"))
         writer.write(b"GET / HTTP/1.1\r\n")
         with contextlib.suppress(ConnectionError):
@@ -265,8 +265,8 @@ async def test_curve_hides_messages_and_bytes_stay_bytes(tmp_path: Path) -> None
     server.curve_server, server.curve_publickey, server.curve_secretkey = True, server_public, server_secret
     agent.curve_serverkey, agent.curve_publickey, agent.curve_secretkey = server_public, public, secret
     port = server.bind_to_random_port("tcp://127.0.0.1")
-    proxy = Proxy(3, f"tcp://127.0.0.1:{port}")
-    agent.connect(await proxy.listen(f"ipc://{tmp_path}/p"))
+    proxy = Proxy(3)
+    agent.connect(await proxy.listen(f"ipc://{tmp_path}/p", f"tcp://127.0.0.1:{port}"))
     try:
         agent.send_multipart([b"one", b"two"])
         assert await asyncio.to_thread(server.recv_multipart) == [b"one", b"two"]
@@ -291,9 +291,9 @@ async def test_curve_hides_messages_and_bytes_stay_bytes(tmp_path: Path) -> None
 
 async def test_a_place_that_is_taken_is_named(tmp_path: Path) -> None:
     """The living one keeps it."""
-    first = Proxy(0, "tcp://127.0.0.1:9")
-    place = await first.listen(f"ipc://{tmp_path}/p")
+    first = Proxy(0)
+    place = await first.listen(f"ipc://{tmp_path}/p", "tcp://127.0.0.1:9")
     with pytest.raises(AddressError, match="another program uses it"):
-        await Proxy(1, "tcp://127.0.0.1:9").listen(place)
+        await Proxy(1).listen(place, "tcp://127.0.0.1:9")
     await first.close()
     assert not (tmp_path / "p").exists()
