@@ -81,7 +81,28 @@ def runtime_faults(scenario: Scenario, runtime: Runtime) -> list[Fault]:
         for index in sorted(clocked.union(in_seconds(scenario))):
             hint = "use at_round, or --runtime inproc or processes"
             faults.append(Fault(f"timeline.{index}.at_s", "the plain loop has no clock", hint))
+    elif scenario.privacy.noisy:
+        faults += _not_sent(scenario)
     return faults
+
+
+def _not_sent(scenario: Scenario) -> Iterator[Fault]:
+    """Expectations about what training agents measure: with private noise, that stays with them."""
+    for index, expect in enumerate(scenario.expect):
+        if expect.metric in ("meta_objective", "expected_return", "success", "success_adapted"):
+            hint = "expect something of onboarders, or use --runtime plain"
+            message = f"{expect.metric} is not sent by agents that add private noise"
+            yield Fault(f"expect.{index}.metric", message, hint)
+
+
+def hidden_messages(scenario: Scenario) -> Iterator[Fault]:
+    """Faults of whole messages, for a run that encrypts them."""
+    for index, action in enumerate(scenario.timeline):
+        if action.do == "fault":
+            try:
+                check_opaque(rule_of(action.args), "CURVE")
+            except OpaqueStream as error:
+                yield Fault(f"timeline.{index}.args.kind", str(error))
 
 
 def ignored_by_plain(scenario: Scenario) -> list[str]:
@@ -123,6 +144,8 @@ def _action_faults(scenario: Scenario, action: Action, path: str) -> Iterator[Fa
     for name, argument in allowed.items():
         if argument.required and name not in action.args:
             yield Fault(f"{path}.args.{name}", "is missing", argument.meaning)
+    for name, message, hint in kind.together(action.args):
+        yield Fault(f"{path}.args.{name}", message, hint)
 
 
 def _time_faults(scenario: Scenario, action: Action, path: str) -> Iterator[Fault]:
@@ -144,8 +167,6 @@ def _who_faults(scenario: Scenario, action: Action, kind: ActionKind, path: str)
         return
     try:
         goals = parse_goals(str(action.who))
-    for name, message, hint in kind.together(action.args):
-        yield Fault(f"{path}.args.{name}", message, hint)
     except ValueError as error:
         yield Fault(path, str(error), 'or "server"')
         return
