@@ -192,7 +192,7 @@ class Session:
         return None if only and only != self.role else ORDER.get((self.state, kind))
 
     def _move(self, message: Message) -> None:
-        if isinstance(message, Welcome):
+        if isinstance(message, Welcome) and self.state is State.REGISTERING:  # a repeated one changes nothing
             self.role = message.role
         self.state = ORDER[self.state, type(message)]
 

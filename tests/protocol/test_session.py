@@ -180,6 +180,14 @@ def test_a_second_welcome_changes_nothing():
     assert pair.agent.state is pair.server.state is State.READY
 
 
+def test_a_second_welcome_changes_not_even_the_role():
+    """An onboarder that waits would else stand in a state that its new role does not have."""
+    pair = at("onboard", State.WAITING)
+    pair.say(SAMPLES[m.Welcome], "server")
+    assert pair.agent.role == pair.server.role == "onboard"
+    pair.say(SAMPLES[m.Init], "server")
+
+
 def test_a_restarted_server_gives_a_new_session():
     """The agent keeps its session object; the new id restarts the numbers of both directions."""
     pair = at("train", State.READY)
