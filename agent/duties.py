@@ -8,6 +8,7 @@ from typing import Any
 
 from agent import events as e
 from agent.outbox import Outbox, Parcel
+from edge_fed.federated.attacks import described
 from edge_fed.params import crc32
 from protocol import messages as m
 
@@ -225,6 +226,9 @@ class Duties:
                 here=built.initial_sha256[:12],
                 server=self._initial[:12],
             )
+        if built.overrides.attack is not None:
+            text = f"this agent attacks, as [[agents]] of the run says: {described(built.overrides.attack)}"
+            out.log("warning", text)
         out.log("info", "ready", parameters=built.dimension)
 
     def trained(self, trained: e.Trained, level: e.Level, out: Script) -> None:

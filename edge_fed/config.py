@@ -90,6 +90,13 @@ class Responsiveness(Settings, frozen=True, kw_only=True):
     spread: Annotated[float, Meta(ge=0, le=2)] = 0.0  # standard deviation of its logarithm
 
 
+class Attack(Settings, frozen=True, kw_only=True):
+    """What an agent of an experiment sends instead of its update: edge_fed.federated.attacks."""
+
+    kind: str
+    scale: Annotated[float, Meta(gt=0, le=1e12)] = 1.0
+
+
 class Overrides(Settings, frozen=True, kw_only=True):
     """What one agent may change for itself. Unset (None, empty) means: as the run says."""
 
@@ -105,6 +112,7 @@ class Overrides(Settings, frozen=True, kw_only=True):
     link: dict[str, float] | None = None  # keys of protocol.link.LinkProfile, over the preset's
     completeness: Annotated[float, Meta(gt=0, le=1)] | None = None  # least part of the local steps done
     responsiveness: Responsiveness | None = None
+    attack: Attack | None = None  # in [[agents]] alone; no agent may ask for it
 
 
 class Agents(Overrides, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ class Purpose(enum.IntEnum):
     CONNECTIVITY = 12
     COMPLETENESS = 13
     RESPONSIVENESS = 14
+    ATTACK = 15
 
 
 Streams = Callable[[Purpose], Generator]

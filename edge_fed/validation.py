@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
-from edge_fed.config import Algorithm, Goals, Overrides, Privacy, RunConfig, effective_algorithm, parse_goals
+from edge_fed.byzantine_faults import byzantine_faults
+from edge_fed.config import Algorithm, Goals, Overrides, RunConfig, effective_algorithm, parse_goals
 from edge_fed.device_faults import device_faults
 from edge_fed.envs import FAMILIES, make_family
 from edge_fed.envs.base import Family
 from edge_fed.errors import Fault, UnknownGoal, UnknownName, nearest
 from edge_fed.federated.aggregation import AGGREGATIONS
+from edge_fed.federated.attacks import ATTACKS
 from edge_fed.federated.cohort import cohort_size
 from edge_fed.federated.robust import RULES
 from edge_fed.meta import BASELINES, CURVATURES, CURVED, VARIANTS
@@ -46,9 +48,9 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
         faults += device_faults(config, make_policy(config.policy, family.make(0).spaces).dimension)
     faults += _batches(config)
     faults += _correction(config.algorithm)
-    faults += _privacy(config.privacy)
+    faults += _privacy(config)
     faults += _inner_gradient(config.algorithm)
-    faults += _rule(config.algorithm, len(set(planned) - set(absent)))
+    faults += byzantine_faults(config, planned.keys() - set(absent))
     faults += _federation(config, len(set(planned) - set(absent)), len(planned))
     faults += _onboarding(config, family)
     return faults
@@ -133,6 +135,8 @@ def _names(config: RunConfig) -> Iterator[Fault]:
         if table.curvature is not None:
             path = f"agents.{index}.curvature"
             tables.append((path, "curvature estimator", table.curvature, CURVATURES))
+        if table.attack is not None:
+            tables.append((f"agents.{index}.attack.kind", "attack", table.attack.kind, ATTACKS))
         if table.profile is not None:
             tables.append((f"agents.{index}.profile", "profile of a link", table.profile, PRESETS))
     for path, what, name, known in tables:
@@ -264,44 +268,20 @@ def _correction(settings: Algorithm) -> Iterator[Fault]:
         )
 
 
-def _rule(settings: Algorithm, at_start: int) -> Iterator[Fault]:
-    """Settings under which a rule beside the mean has no meaning."""
-    name = settings.rule
-    if name == "mean" or name not in RULES:
-        return
-    if settings.aggregation != "uniform":
-        yield Fault(
-            "algorithm.aggregation",
-            f"is {settings.aggregation!r}, but rule {name!r} weighs agents alike: a weight that an agent "
-            "states itself would be its way around the rule",
-            "choose aggregation 'uniform', or rule 'mean'",
-        )
-    if settings.correction != "none":
-        yield Fault(
-            "algorithm.rule",
-            f"is {name!r}, but control variates cancel only in a plain mean",
-            "choose rule 'mean', or correction 'none'",
-        )
-    if name == "clipped_mean" and settings.clip_norm == "off":
-        message = "is off, but rule 'clipped_mean' shortens updates to it"
-        yield Fault("algorithm.clip_norm", message, "give it the longest norm that an honest update may have")
-    asked, needs = cohort_size(at_start, settings.participation), RULES[name].needs(settings.byzantine)
-    if at_start and needs > asked:
-        yield Fault(
-            "algorithm.byzantine",
-            f"is {settings.byzantine}: rule {name!r} then needs {needs} updates, but a round asks {asked} of "
-            f"{at_start} agents, so that every round would be skipped",
-            "lower it, ask more agents, or choose rule 'median'",
-        )
-
-
-def _privacy(privacy: Privacy) -> Iterator[Fault]:
+def _privacy(config: RunConfig) -> Iterator[Fault]:
+    privacy = config.privacy
     if privacy.noisy and privacy.clip_norm == "off":
         yield Fault(
             "privacy.noise_multiplier",
             f"is {privacy.noise_multiplier:g}, but without a clip norm one update can say anything, "
             "whatever the noise",
             "give privacy.clip_norm a number, about the norm of an update",
+        )
+    if privacy.noisy and config.federation.keep_best:
+        yield Fault(
+            "federation.keep_best",
+            f"is {config.federation.keep_best}, but agents that add private noise send no evaluations",
+            "leave it out",
         )
 
 

@@ -14,6 +14,8 @@ from scenarios.timeline import Expect, Scenario
 METRICS: dict[str, str] = {
     "meta_objective": "return after one adaptation step, mean over the training agents, after the last round",
     "expected_return": "the same before adaptation",
+    "honest_meta_objective": "meta_objective, mean over the agents without attack; only if others have one",
+    "honest_expected_return": "the same before adaptation",
     "success": "fraction of successful episodes before adaptation, mean over the training agents",
     "success_adapted": "the same after one adaptation step",
     "rounds": "committed rounds",

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
+from edge_fed.federated.attacks import attackers
 from edge_fed.program.exit_codes import ExitCode
+from edge_fed.summaries import evaluation_summary
 from scenarios.expectations import Verdict, judge
 from scenarios.timeline import Scenario
 
@@ -94,6 +96,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return newest if newest.get("round") == self.last_round else {}
 
     @property
+    def honest(self) -> Line:
+        """The same over the agents without attack; empty if nobody has one."""
+        attacking = attackers(self.scenario) if self.scenario else {}
+        rows = [row for row in self.evaluated.get("rows", ()) if row["agent"] not in attacking]
+        return evaluation_summary(rows) if attacking and rows else {}
+
+    @property
     def last_round(self) -> int:
         """The newest committed round; 0 if there is none."""
         return int(self.rounds[-1]["round"]) if self.rounds else 0
@@ -109,6 +118,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         measured = ("meta_objective", "expected_return", "success", "success_adapted")
         return {
             **{name: self.evaluated.get(name) for name in measured},
+            **{f"honest_{name}": self.honest.get(name) for name in measured[:2]},
             "rounds": float(len(self.rounds)),
             "skipped_rounds": float(sum(line["outcome"] == "skipped" for line in self.rounds)),
             "trajectories": float(sum(self.trajectories.values())),

@@ -9,6 +9,7 @@ import msgspec
 
 from edge_fed.config import Overrides, overrides_by_goal, parse_goals
 from edge_fed.evaluation import evaluate, onboard
+from edge_fed.federated.attacks import attackers, described
 from edge_fed.federated.per_fedavg_pg import Round, per_fedavg_pg
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.params import F8, params_sha256
@@ -73,6 +74,8 @@ class PlainRun:
     def _play(self) -> None:
         if left_out := ignored_by_plain(self.scenario):
             self.watch.note("info", "the plain loop leaves out what changes no bits: " + ", ".join(left_out))
+        for agent, attack in attackers(self.scenario).items():
+            self.watch.note("warning", f"agent {agent} attacks, as [[agents]] says: {described(attack)}")
         days = list(attendance(self.scenario))
         params = self.params
         self._evaluate(0, params, days[0].eligible if days else tuple(self.tasks))

@@ -1,11 +1,12 @@
 """A run's outcome as tables for people: training, adaptation budgets, expectations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from edge_fed.federated.attacks import attackers, described
 from edge_fed.meta.curvature import BIASED
 from edge_fed.summaries import onboarding_summary
 from scenarios.outcome import Outcome
@@ -59,6 +60,8 @@ def _training(outcome: Outcome) -> Table | None:
         if evaluated.get(name) is not None:
             how = f" ({evaluated['meta_objective_kind']}, mean of {evaluated['n']} agents)"
             table.add_row(words, f"{evaluated[name]:.4f}{how if name == 'meta_objective' else ''}")
+    for row in _byzantine(outcome) if scenario else ():
+        table.add_row(*row)
     table.add_row("trajectories", _trajectories(outcome))
     if outcome.runtime != "plain":
         table.add_row(
@@ -66,6 +69,22 @@ def _training(outcome: Outcome) -> Table | None:
         )
     table.add_row("parameters", f"sha256 {(outcome.params_sha256 or 'none')[:16]}")
     return table
+
+
+def _byzantine(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """The rule if it is not the mean, who attacked, what the others reached, who is in quarantine."""
+    assert outcome.scenario is not None
+    settings, honest = outcome.scenario.algorithm, outcome.honest
+    if settings.rule != "mean":
+        yield "aggregation", settings.rule
+    for agent, attack in attackers(outcome.scenario).items():
+        yield f"agent {agent} attacks", described(attack)
+    if honest:
+        words = f"{honest['meta_objective']:.4f} (mean of the {honest['n']} agents that do not attack)"
+        yield "honest return after one step", words
+    away = sorted({agent for line in outcome.rounds for agent in line.get("quarantined", ())})
+    if away:
+        yield "in quarantine", ", ".join(map(str, away))
 
 
 def _label(outcome: Outcome) -> str:

@@ -94,6 +94,8 @@ class Admission:
         table = self.planned.get(message.agent, Overrides())
         if not message.overrides:
             return table
+        if "attack" in message.overrides:
+            return _bad_overrides("attack: is for [[agents]] of the run alone", message)
         try:
             merged = merge(table, msgspec.convert(message.overrides, Overrides))
         except msgspec.ValidationError as error:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from edge_fed.config import Overrides
+from edge_fed.federated.attacks import described
 from edge_fed.program.allow_list import AllowList
 from protocol.limits import MINOR, Limits
 from protocol.messages import (
@@ -217,6 +218,11 @@ class Reception:
         if overrides != Overrides():
             fields["overrides"] = msgspec.to_builtins(overrides)
         self._out.note("registered", f"agent {member.agent} registered", "debug", **fields)
+        if overrides.attack is not None:
+            text = (
+                f"agent {member.agent} attacks in this run, as [[agents]] says: {described(overrides.attack)}"
+            )
+            self._out.note("attacker", text, "warning", agent=member.agent)
         self._welcome(member)
 
     def _welcome(self, member: Member) -> None:

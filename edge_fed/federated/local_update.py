@@ -3,6 +3,7 @@
     theta_i <- theta;  for t = 0..tau-1:  theta_i <- theta_i + beta direction(theta_i)     (the paper, 1.2)
 
 With a correction, c - c_i is added to each direction (`edge_fed.federated.control_variate`).
+An agent that attacks sends something else (`edge_fed.federated.attacks`).
 Pure: (task, params, state, seed, round, control) give the update; nothing passed in is changed.
 """
 
@@ -15,6 +16,7 @@ import msgspec
 import numpy as np
 
 from edge_fed.errors import NonFinite, ShapeError
+from edge_fed.federated.attacks import ATTACKS
 from edge_fed.federated.control_variate import OWN, correction, initial_own, own_after
 from edge_fed.meta import BASELINES, VARIANTS
 from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
@@ -22,7 +24,7 @@ from edge_fed.meta.baselines import initial_state as baseline_state
 from edge_fed.meta.guard import norm
 from edge_fed.params import F8
 from edge_fed.profiles import steps_done
-from edge_fed.seeding import streams
+from edge_fed.seeding import Purpose, stream, streams
 
 __all__ = ["AgentState", "LocalUpdate", "initial_state", "local_update"]
 
@@ -91,6 +93,8 @@ def local_update(
             state = baseline.after()
             estimates.append(estimate)
         delta = theta - params
+        if task.attack is not None:
+            delta = _attacked(task, delta, params, seed, round_, progress)
     if not np.isfinite(delta).all():
         raise NonFinite(f"agent {task.agent}, round {round_}: the update is not finite")
     total, metrics = sum(estimate.trajectories for estimate in estimates), summary(estimates)
@@ -102,6 +106,21 @@ def local_update(
         if not np.isfinite(state[OWN]).all():
             raise NonFinite(f"agent {task.agent}, round {round_}: its control variate is not finite")
     return LocalUpdate(delta, total, metrics, state)
+
+
+def _attacked(
+    task: Task, delta: F8, params: F8, seed: int, round_: int, progress: Callable[[int], None]
+) -> F8:
+    """What the agent sends instead of its honest update ``delta``."""
+    assert task.attack is not None
+    honest = [
+        delta
+        if other.agent == task.agent
+        else local_update(other, params, initial_state(other), seed, round_, progress).delta
+        for other in task.colluders
+    ]
+    rng = stream(seed, task.agent, round_, 0, Purpose.ATTACK)
+    return ATTACKS[task.attack.kind](task.attack.scale, delta, honest, rng)
 
 
 def summary(estimates: Sequence[Estimate]) -> dict[str, float]:

@@ -1,7 +1,12 @@
 """From a configuration to what one agent owns, and to the parameters that all start from."""
 
-from edge_fed.config import Overrides, RunConfig, effective_algorithm
+from collections.abc import Iterable
+
+import msgspec
+
+from edge_fed.config import Overrides, RunConfig, effective_algorithm, overrides_by_goal
 from edge_fed.envs import make_family
+from edge_fed.federated.attacks import colluders
 from edge_fed.meta.base import Task
 from edge_fed.params import F8
 from edge_fed.policies import init_seed, make_policy
@@ -29,7 +34,17 @@ def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Task:
     policy = make_policy(config.policy, environment.spaces)
     settings = effective_algorithm(config.algorithm, overrides)
     completeness = 1.0 if overrides.completeness is None else overrides.completeness
-    return Task(goal, environment, policy, Sampler(environment, policy), settings, completeness)
+    sample, attack = Sampler(environment, policy), overrides.attack
+    others = _honest(config, colluders(config, overrides))
+    return Task(goal, environment, policy, sample, settings, completeness, attack, others)
+
+
+def _honest(config: RunConfig, goals: Iterable[int]) -> tuple[Task, ...]:
+    """These agents' tasks, with samplers of their own, as they would be without their attack."""
+    planned = overrides_by_goal(config)
+    return tuple(
+        make_task(config, goal, msgspec.structs.replace(planned[goal], attack=None)) for goal in goals
+    )
 
 
 def initial_params(config: RunConfig, policy: Policy | None = None) -> F8:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from edge_fed.config import Algorithm
+from edge_fed.config import Algorithm, Attack
 from edge_fed.envs.base import Environment
 from edge_fed.params import F8
 from edge_fed.policies.base import Policy
@@ -30,6 +30,8 @@ class Task(msgspec.Struct, frozen=True):
         sample: Rolls the policy out in the environment, and counts.
         settings: The run's algorithm, after the agent's overrides.
         completeness: Least part of a round's local steps that it does: `edge_fed.profiles`.
+        attack: What it sends instead of its update; None: it is honest.
+        colluders: Honest tasks of all agents whose updates the attack needs, ascending.
     """
 
     agent: int
@@ -38,6 +40,8 @@ class Task(msgspec.Struct, frozen=True):
     sample: Sampler
     settings: Algorithm
     completeness: float = 1.0
+    attack: Attack | None = None
+    colluders: tuple["Task", ...] = ()
 
 
 class Estimate(msgspec.Struct, frozen=True):

@@ -11,10 +11,11 @@ from edge_fed.config import Onboarding, Overrides, overrides_by_goal, parse_goal
 from edge_fed.diagnostics import diagnose
 from edge_fed.errors import EdgeFedError
 from edge_fed.evaluation import Onboarded, onboard
+from edge_fed.federated.attacks import attackers
 from edge_fed.federated.task import make_task
 from edge_fed.params import F8
 from edge_fed.program.fingerprint import fingerprint
-from edge_fed.summaries import onboarding_summary
+from edge_fed.summaries import evaluation_summary, onboarding_summary
 from scenarios.outcome import Outcome
 from scenarios.plain import PlainRun
 from scenarios.study import placebos
@@ -117,7 +118,7 @@ class _Table:
 
 
 def _training(table: _Table, outcome: Outcome, diagnosed: Mapping[int, Numbers]) -> None:
-    since = 0
+    since, attacking = 0, attackers(outcome.scenario) if outcome.scenario else {}
     for line in outcome.evaluations:
         if line["kind"] != "evaluation" or not line["n"]:
             continue
@@ -126,6 +127,10 @@ def _training(table: _Table, outcome: Outcome, diagnosed: Mapping[int, Numbers])
         numbers |= diagnosed.get(number, {})
         numbers |= _updates([part for part in outcome.rounds if since < part["round"] <= number])
         table.add("shared", numbers, round_=number)
+        honest = [row for row in line["rows"] if row["agent"] not in attacking]
+        if attacking and honest:
+            found = evaluation_summary(honest)
+            table.add("honest", {name: found[name] for name in SHARED}, round_=number)
         since = number
 
 

@@ -10,6 +10,7 @@ is noticed), ``round``, ``policy``, ``m``, ``outcome``, ``value``.
   ``worst_meta_objective``, ``fraction_hurt``; the diagnostics of `edge_fed.diagnostics`; and of the round's
   updates since the last measurement, over agents, what the variant reports: ``direction_norm``,
   ``inner_norm``, ``curvature_ratio`` (the median), ``guard_rate``, ``cosine``.
+- ``honest``: the same, means over the training agents that have no attack; only if others have one.
 - ``learned``, ``tuned``, ``random``, ``scratch``: the held-out agents, means over them; ``m`` is the number
   of trajectories. ``learned`` adapts with the run's alpha, ``tuned`` with the alpha that was best on the
   validation goals (outcome ``alpha`` says which). Outcomes: ``return``, ``success``, ``worst_return``,

@@ -1,8 +1,10 @@
 """Refused updates as lists of events: named, excused, counted, quarantined; nobody waits for the agent."""
 
+import msgspec
 import numpy as np
 import pytest
 
+from edge_fed.config import Attack, Overrides
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from server import events as e
@@ -242,3 +244,41 @@ def test_the_quarantine_counts_once_its_round_is_committed() -> None:
     assert bad.count(m.Reject) == 0
     fleet.event(e.Committed(1))
     assert bad.count(m.Reject) == 1
+
+
+def test_an_agent_cannot_ask_for_an_attack() -> None:
+    """It is a key of the run's [[agents]] alone."""
+    fleet = Fleet()
+    agent = fleet.agent(0)
+    agent.register(overrides={"attack": {"kind": "noise"}})
+    assert agent.last(m.Reject).reason == "overrides"
+    assert "attack: is for [[agents]] of the run alone" in agent.last(m.Reject).message
+
+
+def test_a_server_names_who_attacks() -> None:
+    """One warning per agent, in log and journal, and the record's overrides say how."""
+    settings = config(agents="0-2")
+    (table,) = settings.agents
+    attack = Attack(kind="sign_flip", scale=5.0)
+    tables = (
+        msgspec.structs.replace(table, goals="0-1"),
+        msgspec.structs.replace(table, goals="2", attack=attack),
+    )
+    fleet = Fleet(msgspec.structs.replace(settings, agents=tables))
+    for agent in fleet.started(0, 1, 2):
+        agent.update()
+    assert fleet.journal("attacker") == [{"agent": 2}]
+    (line,) = [c for c in fleet.of(e.Log) if "attacks" in c.text]
+    assert (line.level, line.text) == (
+        "warning",
+        "agent 2 attacks in this run, as [[agents]] says: sign_flip, scale 5",
+    )
+    assert fleet.saved[-1].record.overrides == {2: Overrides(attack=attack)}
+
+
+def test_an_agents_own_settings_are_checked_without_the_rule_of_the_run() -> None:
+    """Krum needs five agents; one that changes its batch size is one of them, not alone."""
+    fleet = Fleet(config(agents="0-4", rule="krum", byzantine=1))
+    agent = fleet.agent(0)
+    agent.register(overrides={"inner_batch": 5})
+    assert agent.count(m.Welcome) == 1
