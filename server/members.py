@@ -14,6 +14,7 @@ from protocol.messages import Message, Register, Role
 from protocol.session import Session
 
 MIN_LINK_RATE = 1e6  # bytes per second; a slower link needs a longer lease_s
+MAX_DOUBLINGS = 10  # of the pause before a question is sent again
 CHALLENGE_S = 1.5  # a living agent answers PING within this time
 LAST_WORDS = 4096  # answers kept for processes that are gone; an older one registers again
 MAX_GUESTS = 4096  # sessions of onboarders; beyond it, the oldest that is not READY gives way
@@ -43,6 +44,7 @@ class Member:
         progress: Local steps done in the phase.
         asked: What it was sent to work on: kind, round.
         asked_at: When; with ``asked_peer`` it decides whether to send again.
+        repeated: How often it was sent again.
         malformed: Malformed messages in a row.
         unreachable: The last send to it failed.
     """
@@ -68,6 +70,7 @@ class Member:
         self.asked: tuple[str, int] = ("", 0)
         self.asked_at = -math.inf
         self.asked_peer = b""
+        self.repeated = 0
         self.malformed = 0
         self.unreachable = False
 
@@ -83,11 +86,17 @@ class Member:
 
     def ask(self, kind: str, round_: int, size: int, now: float) -> None:
         """Notes what it is asked for; the transfer of ``size`` bytes, there and back, extends its lease."""
+        self.repeated = self.repeated + 1 if self.asked == (kind, round_) else 0
         self.asked, self.asked_at, self.asked_peer = (kind, round_), now, self.peer
         self.session.extend(2 * size / MIN_LINK_RATE)
 
     def overdue(self, size: int, pause_s: float, now: float) -> bool:
-        """Whether what it was asked for must have been lost: another connection, or time enough."""
+        """Whether what it was asked for must have been lost: another connection, or time enough.
+
+        The pause doubles with each repetition: on a link slower than ``MIN_LINK_RATE`` the questions would
+        pile up faster than the link carries them, and no answer would ever come.
+        """
+        pause_s *= 2 ** min(self.repeated, MAX_DOUBLINGS)
         return self.peer != self.asked_peer or now - self.asked_at > pause_s + size / MIN_LINK_RATE
 
 
