@@ -17,6 +17,9 @@ from protocol.messages import Update
 Verdict = Literal["folded", "skipped", "late", "refused"]
 
 
+MOST_FINGERPRINTS = 1000  # an agent could make up ever more, and each checkpoint holds them all
+
+
 class Last(msgspec.Struct, frozen=True):
     """An agent's newest update: its round, its checksum, and what became of it."""
 
@@ -163,7 +166,7 @@ class Ledger:
 
     def note_fingerprint(self, fingerprint: str) -> bool:
         """Remembers a numerics fingerprint; returns whether it is a second, different one."""
-        if fingerprint in self.fingerprints:
+        if fingerprint in self.fingerprints or len(self.fingerprints) >= MOST_FINGERPRINTS:
             return False
         self.fingerprints.append(fingerprint)
         return len(self.fingerprints) > 1
