@@ -5,6 +5,7 @@ import pytest
 from protocol import messages as m
 from server import events as e
 from server import members, outbox
+from server.ledger import MOST_FINGERPRINTS
 from server.members import BUILD_S, LEFT
 from tests.server.fleet import FakeAgent, Fleet, config
 
@@ -117,3 +118,13 @@ def test_versions_are_cut_before_they_are_written() -> None:
     fleet.agent(0).register(versions={f"{number}" * 30: "v" * 500 for number in range(100)})
     (line,) = fleet.journal("registered")
     assert sum(len(name) + len(version) for name, version in line["versions"].items()) <= 2000
+
+
+def test_fingerprints_that_are_made_up_are_bounded() -> None:
+    """[complaints 49] Each READY with another fingerprint would else make every checkpoint larger."""
+    fleet = Fleet()
+    agent = fleet.agent(0)
+    for number in range(MOST_FINGERPRINTS + 50):
+        agent.register()
+        agent.ready(fingerprint=f"machine {number}")
+    assert len(fleet.machine.room.ledger.book().fingerprints) == MOST_FINGERPRINTS
