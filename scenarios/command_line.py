@@ -16,6 +16,7 @@ from rich.console import Console
 
 from edge_fed.config import overrides_by_goal
 from edge_fed.errors import ConfigError, EdgeFedError, nearest
+from edge_fed.program import accountant
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from scenarios import gradcheck
 from scenarios.actions import ACTIONS, RUNTIMES, Runtime
@@ -167,6 +168,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     scenario = _load(options)
+    private = accountant.planned(scenario)
     runtimes = [options.runtime] if options.runtime else list(RUNTIMES)
     faults = {runtime: runtime_faults(scenario, runtime) for runtime in runtimes}
     able = [runtime for runtime in runtimes if not faults[runtime]]
@@ -174,12 +176,20 @@ def _check(options: argparse.Namespace) -> int:
         refused = {name: [str(fault) for fault in found] for name, found in faults.items() if found}
         print(
             json.dumps(
-                {"success": bool(able), "scenario": scenario.name, "runtimes": able, "refused": refused}
+                {
+                    "success": bool(able),
+                    "scenario": scenario.name,
+                    "runtimes": able,
+                    "refused": refused,
+                    "privacy": private,
+                }
             )
         )
     else:
         for runtime in able:
             print(f"{scenario.name}: right for --runtime {runtime}")
+        if private:
+            print(f"{scenario.name}: {accountant.line(private, 'an agent that is asked in every round')}")
         for runtime in runtimes:
             for fault in faults[runtime]:
                 print(f"{scenario.name}: {fault}")
@@ -195,7 +205,8 @@ def _verify(options: argparse.Namespace) -> int:
         print(json.dumps(msgspec.to_builtins(found)))
     else:
         where = f" at round {found.round}" if found.round is not None else ""
-        print(f"{options.run_dir}: {found.outcome}{where}, {found.rounds} rounds compared")
+        why = f": {found.reason}" if found.reason else ""
+        print(f"{options.run_dir}: {found.outcome}{why}{where}, {found.rounds} rounds compared")
         for difference in found.differences:
             print(f"  {difference}")
     return int(CODES[found.outcome])

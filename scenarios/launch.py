@@ -9,6 +9,7 @@ import msgspec
 
 from edge_fed.errors import ConfigError
 from edge_fed.program import log
+from edge_fed.program.accountant import require
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.run_folder import RunFolder
 from scenarios.actions import Runtime
@@ -33,9 +34,9 @@ def launch(scenario: Scenario, runtime: Runtime, options: argparse.Namespace) ->
         ProgramError: The run folder cannot be made, or the picture not be drawn.
     """
     faults = runtime_faults(scenario, runtime)
-    if faults:
     if options.curve:
         faults += hidden_messages(scenario)
+    if faults:
         raise ConfigError(faults, scenario.name)
     if options.transport and runtime != "processes":
         raise ProgramError(
@@ -43,6 +44,7 @@ def launch(scenario: Scenario, runtime: Runtime, options: argparse.Namespace) ->
         )
     if options.curve and runtime != "processes":
         raise ProgramError(ExitCode.USAGE, f"--curve does not belong to --runtime {runtime}", "leave it out")
+    require(scenario)
     if options.picture:
         from scenarios.picture import require_plot
 

@@ -54,6 +54,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         bytes_sent: By the server.
         bytes_received: By the server.
         failure: None if the run completed.
+        privacy: What its noise guarantees, see `edge_fed.program.accountant.statement`; None: it has none.
     """
 
     scenario: Scenario | None
@@ -66,6 +67,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     bytes_sent: int = 0
     bytes_received: int = 0
     failure: Failure | None = None
+    privacy: Mapping[str, Any] | None = None
 
     @property
     def trajectories(self) -> dict[int, int]:
@@ -156,6 +158,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             "onboarding": outcome.onboarding,
             "expectations": [msgspec.to_builtins(verdict) for verdict in outcome.verdicts],
         },
+        "privacy": None if outcome.privacy is None else dict(outcome.privacy),
         "error": None
         if failure is None
         else {"type": failure.type, "message": failure.message, "hint": failure.hint},

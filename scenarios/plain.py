@@ -1,7 +1,9 @@
 """The plain runtime: the algorithm as a loop, no network. The oracle that the other two must equal."""
 
 import json
+import secrets
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,8 +13,10 @@ from edge_fed.config import Overrides, overrides_by_goal, parse_goals
 from edge_fed.evaluation import evaluate, onboard
 from edge_fed.federated.attacks import attackers, described
 from edge_fed.federated.per_fedavg_pg import Round, per_fedavg_pg
+from edge_fed.federated.privacy import SECRET_BYTES
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.params import F8, params_sha256
+from edge_fed.program.accountant import statement
 from edge_fed.program.run_folder import SCHEMA, RunFolder
 from edge_fed.summaries import evaluation_summary
 from scenarios.actions import SERVER
@@ -40,6 +44,7 @@ class PlainRun:
     Attributes:
         tasks: Of the training agents.
         params: The newest parameters, ``[d]``.
+        updates: Agent -> updates that it would have sent.
     """
 
     def __init__(self, scenario: Scenario, watch: Watch, folder: RunFolder | None) -> None:
@@ -52,6 +57,7 @@ class PlainRun:
         self.rounds: list[dict[str, Any]] = []
         self.evaluations: list[dict[str, Any]] = []
         self.quarantined: set[int] = set()
+        self.updates: Counter[int] = Counter()
 
     def play(self) -> Outcome:
         """The whole run; a signal ends it early, with what there is."""
@@ -69,6 +75,7 @@ class PlainRun:
             params_sha256=params_sha256(self.params),
             wall_s=time.monotonic() - began,
             failure=failure,
+            privacy=statement(self.scenario.privacy, self.updates),
         )
 
     def _play(self) -> None:
@@ -81,7 +88,7 @@ class PlainRun:
         self._evaluate(0, params, days[0].eligible if days else tuple(self.tasks))
         self._timeline(1, params)
         since = time.monotonic()
-        for outcome in per_fedavg_pg(self.scenario, self.tasks, params, days):
+        for outcome in per_fedavg_pg(self.scenario, self.tasks, params, days, _secret(self.scenario)):
             self.params = params = outcome.params
             number = outcome.record.round
             self._round(outcome, time.monotonic() - since)
@@ -101,6 +108,10 @@ class PlainRun:
             "metrics": outcome.metrics,
         }
         self.rounds.append(line)
+        record = outcome.record
+        self.updates.update(
+            a for a in record.cohort if record.missing.get(a, "refused").startswith("refused")
+        )
         for agent in outcome.record.quarantined:
             self.quarantined.add(agent)
             why = outcome.record.missing.get(agent, "")
@@ -160,9 +171,15 @@ def _append(path: Any, line: dict[str, Any]) -> None:
         file.write(json.dumps(line) + "\n")
 
 
+def _secret(scenario: Scenario) -> bytes | None:
+    """What the noise of this one run is drawn from; kept nowhere."""
+    return secrets.token_bytes(SECRET_BYTES) if scenario.privacy.noisy else None
+
+
 def hashes(scenario: Scenario) -> Iterator[str]:
     """The parameter hash after each round, nothing else: what the networked runtimes are compared with."""
     overrides = overrides_by_goal(scenario)
     tasks = {goal: make_task(scenario, goal, own) for goal, own in overrides.items()}
-    for outcome in per_fedavg_pg(scenario, tasks, initial_params(scenario), attendance(scenario)):
+    days = attendance(scenario)
+    for outcome in per_fedavg_pg(scenario, tasks, initial_params(scenario), days, _secret(scenario)):
         yield outcome.record.params_sha256

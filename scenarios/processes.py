@@ -138,6 +138,8 @@ class Processes:
             address = await self._proxies.address(order.goal, address)
         arguments = ["--goal", str(order.goal), "--server", address]
         arguments += ["--state-dir", str(self._folder.agents), "--give-up-after", f"{self._patience_s:g}"]
+        if self._folder.config.privacy.noisy:  # who gets the run folder must not get the noise with it
+            arguments += ["--secret-dir", str(self._private)]
         if order.onboard:
             arguments += ["--onboard", "--at", str(order.at)]
         if self._keys is not None:
@@ -218,13 +220,13 @@ class Processes:
         return ""
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
-    """One event, or None for anything that a child printed by mistake."""
 def goal_of(child: str) -> int:
     """The agent id of a child such as ``agent-3``."""
     return int(child.split("-")[1])
 
 
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """One event, or None for anything that a child printed by mistake."""
     try:
         event = json.loads(line)
     except ValueError:

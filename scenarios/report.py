@@ -8,6 +8,7 @@ from rich.table import Table
 
 from edge_fed.federated.attacks import attackers, described
 from edge_fed.meta.curvature import BIASED
+from edge_fed.program import accountant
 from edge_fed.summaries import onboarding_summary
 from scenarios.outcome import Outcome
 
@@ -63,6 +64,8 @@ def _training(outcome: Outcome) -> Table | None:
     for row in _byzantine(outcome) if scenario else ():
         table.add_row(*row)
     table.add_row("trajectories", _trajectories(outcome))
+    if outcome.privacy:
+        table.add_row("private noise", accountant.line(outcome.privacy))
     if outcome.runtime != "plain":
         table.add_row(
             "bytes", f"{outcome.bytes_sent:,} sent, {outcome.bytes_received:,} received by the server"

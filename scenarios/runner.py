@@ -158,6 +158,7 @@ def gather(scenario: Scenario, runtime: str, folder: RunFolder, finish: Finish, 
         bytes_sent=int(summary.get("bytes_sent", sum(line["bytes_sent"] for line in rounds))),
         bytes_received=int(summary.get("bytes_received", sum(line["bytes_received"] for line in rounds))),
         failure=failure,
+        privacy=summary.get("privacy"),
     )
 
 

@@ -39,12 +39,14 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
         rounds: Rounds that were compared.
         round: The first round that differs, else None.
         differences: What differs or why it cannot be replayed, for people.
+        reason: Why it cannot be replayed, in a few words; empty: it was.
     """
 
     outcome: Literal["equal", "different", "not replayable"]
     rounds: int
     round: int | None = None
     differences: tuple[str, ...] = ()
+    reason: str = ""
 
 
 def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) -> Verification:
@@ -64,9 +66,15 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
     except (ValueError, KeyError, msgspec.ValidationError) as error:
         why = f"metrics.jsonl or evaluations.jsonl cannot be read: {error}"
         return Verification(outcome="different", rounds=0, differences=(why,))
+    if private := _private(folder.config, records):
+        return Verification(
+            outcome="not replayable", rounds=0, differences=(private,), reason="private noise"
+        )
     foreign = tuple(_foreign(records))
     if foreign:
-        return Verification(outcome="not replayable", rounds=0, differences=foreign)
+        return Verification(
+            outcome="not replayable", rounds=0, differences=foreign, reason="other numerics than here"
+        )
     done = 0
     for round_, found in _replayed(folder.config, records, measured):
         if found:
@@ -106,6 +114,15 @@ def _lost_rounds(folder: RunFolder, records: list[RoundRecord]) -> str:
     if committed <= recorded + 1:
         return ""
     return f"round {committed} has a checkpoint, but metrics.jsonl ends with round {recorded}"
+
+
+def _private(config: RunConfig, records: list[RoundRecord]) -> str:
+    """Whose updates hold noise that nobody else can compute."""
+    if not (config.privacy.noisy or any(record.private_noise for record in records)):
+        return ""
+    agents = sorted({part.agent for record in records for part in record.contributors})
+    names = ", ".join(map(str, agents)) or "of the run"
+    return f"agents {names} added noise from secrets that never left them"
 
 
 def _foreign(records: list[RoundRecord]) -> Iterator[str]:

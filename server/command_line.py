@@ -14,6 +14,7 @@ from typing import NoReturn
 from edge_fed.config import RunConfig
 from edge_fed.errors import ConfigError
 from edge_fed.program import log
+from edge_fed.program.accountant import require
 from edge_fed.program.config_file import load_config
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import end_on_failure
@@ -179,9 +180,11 @@ def _folder(options: argparse.Namespace) -> tuple[RunConfig, RunFolder, Callable
                 "leave --set, --seed and --run-dir out, or start a new run",
             )
         folder = RunFolder.open(options.resume)
+        require(folder.config)
         return folder.config, folder, lambda: None
     sets = [*options.sets, *([f"seed={options.seed}"] if options.seed is not None else [])]
     config = load_config(options.config, sets)
+    require(config)
     was_there = options.run_dir is not None and options.run_dir.is_dir()
     folder = RunFolder.create(config, options.run_dir)
     return config, folder, lambda: _withdraw(folder.path, keep=was_there)

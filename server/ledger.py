@@ -14,6 +14,8 @@ from edge_fed.federated.record import RoundRecord
 from edge_fed.params import F8, params_sha256
 from protocol.messages import Update
 
+KEPT_CHECKSUMS = 8  # of one round's updates of one agent: an agent that floods must not fill the memory
+
 Verdict = Literal["folded", "skipped", "late", "refused"]
 
 
@@ -47,6 +49,20 @@ class Spent(msgspec.Struct, frozen=True):
         return self.earlier + self.newest
 
 
+class Released(msgspec.Struct, frozen=True):
+    """Different updates of one agent that the server has seen, whatever became of them.
+
+    Attributes:
+        count: At most so many, all its rounds together.
+        round: Of the newest one.
+        crc32s: Of those of that round; the same bits again say nothing new.
+    """
+
+    count: int = 0
+    round: int = 0
+    crc32s: tuple[int, ...] = ()
+
+
 class Book(msgspec.Struct, frozen=True):
     """What the sidecar keeps besides the round's record.
 
@@ -60,6 +76,7 @@ class Book(msgspec.Struct, frozen=True):
         control_since: Control variates of agents whose last counted round is before this one are zero.
         strikes: Agent -> rounds in a row in which an update of it was refused.
         quarantined: Agents that are not asked any more.
+        released: Agent -> its updates that were seen; only in a run with private noise.
     """
 
     last: dict[int, Last] = {}
@@ -71,6 +88,7 @@ class Book(msgspec.Struct, frozen=True):
     control_since: int = 0
     strikes: dict[int, int] = {}
     quarantined: tuple[int, ...] = ()
+    released: dict[int, Released] = {}
 
 
 class Ledger:
@@ -104,6 +122,7 @@ class Ledger:
         self.skipped = book.skipped
         self.fingerprints = list(book.fingerprints)
         self.control_since = book.control_since
+        self.released = dict(book.released)
         self.quarantine = Quarantine("off", book.strikes, book.quarantined)  # `server.training` sets `after`
 
     @property
@@ -123,6 +142,7 @@ class Ledger:
             self.control_since,
             dict(self.quarantine.strikes),
             tuple(sorted(self.quarantine.agents)),
+            dict(self.released),
         )
 
     def commit(self, round_: int) -> None:
@@ -157,6 +177,20 @@ class Ledger:
         if before.incarnation == process:
             newest = max(newest, before.newest)
         self.spent[agent] = Spent(earlier, process, newest)
+
+    def note_release(self, agent: int, update: Update) -> None:
+        """Counts a private update that was seen: also one that is late, refused or in conflict."""
+        before = self.released.get(agent, Released())
+        seen = before.crc32s if before.round == update.round else ()
+        if update.crc32 not in seen:
+            kept = (*seen, update.crc32)[-KEPT_CHECKSUMS:]
+            self.released[agent] = Released(before.count + 1, update.round, kept)
+
+    def note_unseen(self, agents: Iterable[int], rounds: int) -> None:
+        """Counts what an earlier process may have seen in rounds that it opened and never committed."""
+        for agent in agents if rounds > 0 else ():
+            before = self.released.get(agent, Released())
+            self.released[agent] = msgspec.structs.replace(before, count=before.count + rounds)
 
     def note_verdict(self, agent: int, update: Update, verdict: Verdict) -> None:
         """Remembers an update that was not averaged, so that its resend gets the same answer."""

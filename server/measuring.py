@@ -36,7 +36,12 @@ class Measuring:
         self._done = done
 
     def due(self, round_: int) -> bool:
-        """Whether the parameters of this round must be evaluated still."""
+        """Whether the parameters of this round must be evaluated still.
+
+        Never in a run with private noise: what agents measure says of their data what the noise hides.
+        """
+        if self._room.config.privacy.noisy:
+            return False
         every = self._room.config.federation.evaluate_every
         wanted = round_ in (0, self._room.last_round) or (every > 0 and round_ % every == 0)
         return wanted and round_ not in self._evaluated

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from edge_fed.config import overrides_by_goal
 from edge_fed.federated.control_variate import ServerControl
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode, ProgramError
@@ -113,6 +114,8 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
     evaluations = _mend_evaluations(folder, ledger.committed)
     opened = _mend_events(folder)
     reopen = opened.round == ledger.committed + 1
+    if folder.config.privacy.noisy:
+        ledger.note_unseen(overrides_by_goal(folder.config), opened.round - max(0, ledger.committed))
     averages = [row for row in evaluations if row.get("kind") == "evaluation"]
     resume = Resume(
         expected=opened.eligible if reopen else there,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from edge_fed.program.accountant import statement
 from server import events as e
 from server.recovery import Recovered
 from server.state_machine import Machine
@@ -26,7 +27,8 @@ def summarize(
     Returns:
         Plain values. ``trajectories``: of counted updates, by agent. ``trajectories_spent``: with discarded
         work. ``evaluation``: the newest average. ``best``: that of the best round, which ``keep_best``
-        keeps. ``onboarding``: all reported rows.
+        keeps. ``onboarding``: all reported rows. ``privacy``: what the run's noise guarantees, see
+        `edge_fed.program.accountant.statement`; None: it has none.
     """
     ledger, course = machine.room.ledger, machine.course
     committed = max(0, ledger.committed)
@@ -57,4 +59,7 @@ def summarize(
         "evaluation": measuring.latest or (recovered.latest_evaluation if recovered else {}),
         "best": {"round": best[0], "meta_objective": best[1]} if best else {},
         "onboarding": course.hosting.onboarding.rows(),
+        "privacy": statement(
+            machine.room.config.privacy, {agent: seen.count for agent, seen in ledger.released.items()}
+        ),
     }

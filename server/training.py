@@ -137,6 +137,8 @@ class Training:
         """Answers an update, and closes the round if it was the last one."""
         round_, room = self.round, self._room
         room.ledger.note_update(member.agent, member.incarnation, message)
+        if room.config.privacy.noisy:
+            room.ledger.note_release(member.agent, message)
         if round_ is None or round_.number != message.round:
             if not self._is_early(member, message):
                 self._of_another_round(member, message)
@@ -178,6 +180,7 @@ class Training:
             fingerprints=self._fingerprints(contributors),
             control_sha256=params_sha256(result.control.value) if result.control else "",
             conflicts=tuple(sorted(round_.conflicts)),
+            private_noise=room.config.privacy.noisy,
         )
         record = msgspec.structs.replace(record, quarantined=room.ledger.quarantine.judge(record))
         self._quarantine(record)

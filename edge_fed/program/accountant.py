@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from edge_fed.config import Privacy, RunConfig
+from edge_fed.config import Privacy, RunConfig, overrides_by_goal
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 
 INSTALL = "pip install 'edge-fed[privacy]'"
@@ -76,12 +76,22 @@ def statement(privacy: Privacy, updates: Mapping[int, int]) -> dict[str, Any] | 
     }
 
 
-def line(privacy: Privacy, updates: int, who: str) -> str:
-    """One line for people: what is guaranteed, to whom, and by what noise."""
-    return (
-        f"epsilon {epsilon(privacy, updates):.3g} at delta {privacy.delta:g} for {who} ({updates} updates, "
-        f"noise {privacy.noise_multiplier:g} x clip norm {privacy.clip_norm:g}, local model)"
-    )
+def planned(config: RunConfig) -> dict[str, Any] | None:
+    """The `statement` for agents of which every round gets an update; None: the run has no noise."""
+    return statement(config.privacy, dict.fromkeys(overrides_by_goal(config), config.algorithm.rounds))
+
+
+def line(found: Mapping[str, Any], who: str = "") -> str:
+    """One line for people: what is guaranteed, to whom, and by what noise.
+
+    Args:
+        found: A `statement`.
+        who: Whose data; empty: those of the agent with the most updates.
+    """
+    who = who or f"agent {found['agent']}"
+    noise = f"noise {found['noise_multiplier']:g} x clip norm {found['clip_norm']:g}"
+    guarantee = f"epsilon {found['epsilon']:.3g} at delta {found['delta']:g}"
+    return f"{guarantee} for {who} ({found['updates']} updates, {noise}, local model)"
 
 
 def _library() -> Any:
