@@ -25,6 +25,7 @@ from edge_fed.profiles import LINK_BOUNDS, PRESETS
 from edge_fed.spaces import Spaces
 
 MAX_AGENTS = 10_000
+MAX_CONFIG_BYTES = 60_000  # of the 64 KiB of a WELCOME's header
 MAX_NAME_BYTES = 200  # the name is a part of the run folder's name
 BATCHES = ("inner_batch", "hessian_batch", "outer_batch")
 
@@ -39,7 +40,7 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
     Returns:
         Faults with dotted paths; empty if the run can start.
     """
-    faults = [*_numbers(config), *_run_name(config.name), *_names(config)]
+    faults = [*_numbers(config), *_size(config), *_run_name(config.name), *_names(config)]
     family = _family(config, faults)
     planned = _planned(config, family, faults)
     if family is not None and config.policy.name in POLICIES:
@@ -108,6 +109,20 @@ def _finite(value: Any, path: str) -> Iterator[Fault]:
         yield Fault(path, f"is {value}, expected a finite number")
     elif isinstance(value, int) and not -(2**63) <= value < 2**63:
         yield Fault(path, "is too large, expected a number of 64 bits")
+
+
+def _size(config: RunConfig) -> Iterator[Fault]:
+    """Settings that do not fit the one message in which agents receive them."""
+    try:
+        sizes = {
+            name: len(msgspec.msgpack.encode(getattr(config, name))) for name in RunConfig.__struct_fields__
+        }
+    except (OverflowError, ValueError):  # reported by `_numbers`
+        return
+    total, largest = sum(sizes.values()), max(sizes, key=lambda name: sizes[name])
+    if total > MAX_CONFIG_BYTES:
+        why = f"takes {sizes[largest]} of {total} bytes, but agents receive all settings in one message"
+        yield Fault(largest, why, f"shorten it: {MAX_CONFIG_BYTES} bytes fit in all")
 
 
 def _run_name(name: str) -> Iterator[Fault]:

@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from edge_fed.config import RunConfig
 from edge_fed.errors import ConfigError, Fault
 from edge_fed.program.config_file import load_config
 from edge_fed.program.conversion import MAX_DEPTH, too_deep
-from protocol.limits import MAX_HEADER_DEPTH
+from protocol.codec import decode, encode
+from protocol.limits import MAX_HEADER_DEPTH, Limits
+from protocol.messages import Header, Welcome
 from scenarios.script import load_scenario
 
 
@@ -84,6 +87,21 @@ def test_a_timeline_in_nine_million_rounds_is_checked_at_once() -> None:
     everybody = 'timeline=[{ do = "kill", who = "0-5", at_round = 8000000 }]'
     with pytest.raises(ConfigError, match="in round 8000000 no agent is left"):
         load_scenario("few-shot", ["algorithm.rounds=9000000", everybody])
+
+
+def test_settings_that_no_message_carries_are_refused_before_the_run(tmp_path: Path) -> None:
+    """[complaints 48] The largest key is named with size and limit; what passes fits into WELCOME."""
+    (fault,) = faults(tmp_path / "a.toml", f'description = "{"x" * 60_000}"')
+    assert fault.path == "description" and "takes 60003 of 6" in fault.message and "60000 bytes" in fault.hint
+    path = tmp_path / "b.toml"
+    path.write_text(f'description = "{"x" * 58_000}"')
+    config = msgspec.to_builtins(load_config(path))
+    limits = dict.fromkeys(Limits.__struct_fields__, 1.0)
+    welcome = Welcome(
+        role="train", config=config, limits=limits, features=("control",), initial_sha256="a" * 64
+    )
+    header = Header(session=b"s" * 16, seq=2**62, run=b"r" * 16, committed=2**62)
+    assert decode(encode(header, welcome)).message == welcome
 
 
 def test_a_valid_file_stays_valid(tmp_path: Path) -> None:
