@@ -46,7 +46,7 @@ class Recorder:
         self._folder = folder
         self._die = die
         self._power = folder.config.federation.durability == "power"
-        self._files = {path: _append(path) for path in (folder.metrics, folder.evaluations, folder.events)}
+        self._files = _append_to(folder.metrics, folder.evaluations, folder.events)
         self._archive: Archive | None = None
         self._next_array = folder.checkpoints / ".next.npz"
         self._next_sidecar = folder.checkpoints / ".next.json"
@@ -232,8 +232,17 @@ def _filling(path: Path, size: int, *, sync: bool) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _append(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+def _append_to(*paths: Path) -> dict[Path, int]:
+    """Descriptors of files that grow; all of them or none."""
+    found: dict[Path, int] = {}
+    try:
+        for path in paths:
+            found[path] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError:
+        for descriptor in found.values():
+            os.close(descriptor)
+        raise
+    return found
 
 
 def _sync_file(path: Path) -> bool:

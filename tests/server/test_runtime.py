@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import errno
 import json
+import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -349,24 +351,49 @@ async def test_a_busy_address_is_an_error_with_a_next_step(tmp_path: Path) -> No
         assert not running.done()
 
 
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS])
 @pytest.mark.parametrize("durability", ["process", "power"])
 async def test_a_full_disk_ends_the_run_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, error: int
 ) -> None:
-    """A checkpoint that cannot be written fails the run, says why, and agents are told."""
+    """[complaints 20, 63] The run fails, says why, agents are told; with room it goes on to the same bits."""
     settings = config(agents="0", rounds=3, durability=durability)
+    async with fleet(tmp_path / "whole", settings, (0,)) as (_, _, running):
+        await running
     async with fleet(tmp_path / "run", settings, (0,)) as (server, agents, running):
         while not agents[0].inbox:
             await asyncio.sleep(0)
 
         def full(*_: object, **__: object) -> None:
-            raise OSError(28, "No space left on device")
+            raise OSError(error, os.strerror(error))
 
         for name in ("_write_arrays", "summary"):
             monkeypatch.setattr(f"server.recording.Recorder.{name}", full)
         assert await running == ExitCode.FAILED
         assert server.summary["outcome"] == "failed"
-        assert "No space left" in server.summary["why"]
+        assert os.strerror(error) in server.summary["why"]
         while agents[0].session.state.value != "closed":
             await asyncio.sleep(0)
         assert isinstance(agents[0].inbox[-1], m.Shutdown)
+    monkeypatch.undo()
+    async with fleet(tmp_path / "run", settings, (0,), resume=True) as (_, _, running):
+        assert await running == ExitCode.OK
+    whole, again = (lines(tmp_path / name / "metrics.jsonl") for name in ("whole", "run"))
+    assert [line["params_sha256"] for line in again] == [line["params_sha256"] for line in whole]
+
+
+@pytest.mark.parametrize("file", ["events.jsonl", "metrics.jsonl", "evaluations.jsonl"])
+async def test_a_folder_that_cannot_be_written_is_named_at_the_start(tmp_path: Path, file: str) -> None:
+    """[complaints 63] Exit code 1 and the system's word for it, no trace; nobody waits for this server."""
+    settings = config(agents="0", rounds=3)
+    async with fleet(tmp_path / "run", settings, (0,)) as (_, _, running):
+        await running
+    (tmp_path / "run" / file).unlink()
+    (tmp_path / "run" / file).mkdir()
+    folder = RunFolder.open(tmp_path / "run")
+    with Context() as context:
+        server = ServerProgram(settings, folder, "inproc://run", logger=LOGGER, context=context, resume=True)
+        with pytest.raises(ProgramError) as caught:
+            await server.run()
+    assert caught.value.code == ExitCode.FAILED
+    assert "directory" in caught.value.message
