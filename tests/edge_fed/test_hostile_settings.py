@@ -101,7 +101,8 @@ def test_settings_that_no_message_carries_are_refused_before_the_run(tmp_path: P
         role="train", config=config, limits=limits, features=("control",), initial_sha256="a" * 64
     )
     header = Header(session=b"s" * 16, seq=2**62, run=b"r" * 16, committed=2**62)
-    assert decode(encode(header, welcome)).message == welcome
+    received = decode(encode(header, welcome)).message
+    assert isinstance(received, Welcome) and msgspec.convert(received.config, RunConfig) == load_config(path)
 
 
 def test_a_valid_file_stays_valid(tmp_path: Path) -> None:
