@@ -20,6 +20,7 @@ from edge_fed.program import accountant
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from scenarios import gradcheck
 from scenarios.actions import ACTIONS, RUNTIMES, Runtime
+from scenarios.campaign import command as campaign_command
 from scenarios.expectations import METRICS
 from scenarios.outcome import Failure, Outcome, Signalled, as_json
 from scenarios.paper import reproduce as reproduction
@@ -32,7 +33,7 @@ from scenarios.timeline import Scenario
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
 COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck",
-            "study", "compare", "claims", "reproduce", "bench")  # fmt: skip
+            "study", "compare", "claims", "reproduce", "bench", "campaign")  # fmt: skip
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
 
@@ -109,6 +110,9 @@ def parser(program: str) -> argparse.ArgumentParser:
         _command(
             commands, "reproduce", reproduction.reproduce, "the paper's figures, its numbers beside ours"
         )
+    )
+    campaign_command.add_arguments(
+        _command(commands, "campaign", campaign_command.campaign, "random faults on real programs, judged")
     )
     commands.add_parser("bench", help="measure speed, see bench --help", add_help=False)
     if program == "edge-fed":
