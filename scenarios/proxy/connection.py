@@ -78,9 +78,9 @@ class Connection:
         finally:
             for task in tasks:
                 task.cancel()
+            for end in self._ends:  # what was to leave has left; before any wait, which may be cancelled
+                end.writer.transport.abort()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for end in self._ends:
-                end.writer.close()
             for end in self._ends:
                 with contextlib.suppress(OSError):
                     await end.writer.wait_closed()
