@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.limits import MAX_HEADER_BYTES, MAX_HEADER_DEPTH, MAX_INTEGER
+from protocol.limits import MAX_HEADER_BYTES, MAX_HEADER_CONTAINERS, MAX_HEADER_DEPTH, MAX_INTEGER
 
 SCALARS = frozenset({str, float, bool, bytes, type(None)})  # and int, within bounds
 CONTAINERS = frozenset({dict, list, tuple})
@@ -39,6 +39,11 @@ def pack(plain: dict[str, Any], name: str) -> bytes:
         raise LocalProtocolError(
             f"{name} cannot be sent: its header has {len(packed)} bytes, {MAX_HEADER_BYTES} are allowed"
         )
+    try:
+        if len(packed) > MAX_HEADER_CONTAINERS:
+            _objects(packed)
+    except ValueError as error:
+        raise LocalProtocolError(f"{name} cannot be sent: its header has {error}") from error
     return packed
 
 
@@ -59,7 +64,7 @@ def unpack(frame: bytes) -> dict[str, Any]:
         walker = msgpack.Unpacker(max_buffer_size=MAX_HEADER_BYTES, read_size=len(frame) or 1)
         walker.feed(frame)
         walker.skip()
-        plain = msgpack.unpackb(frame, object_pairs_hook=_map)
+        plain = _objects(frame)
     except FAILURES as error:
         reason = f"{type(error).__name__}: {error}"
         raise RemoteProtocolError("malformed", f"header is no msgpack map: {reason}") from error
@@ -122,6 +127,19 @@ def find_fault(value: Any, path: str = "", depth: int = 1) -> str | None:
         elif kind is not int and kind not in SCALARS:
             return f"{where} is a {kind.__module__}.{kind.__qualname__}, not a plain value"
     return None
+
+
+def _objects(frame: bytes) -> Any:
+    if len(frame) <= MAX_HEADER_CONTAINERS:  # each takes a byte, so there are no more than may be
+        return msgpack.unpackb(frame, object_pairs_hook=_map)
+    left = iter(range(MAX_HEADER_CONTAINERS))
+
+    def counted(container: Any) -> Any:
+        if next(left, None) is None:
+            raise ValueError(f"more than {MAX_HEADER_CONTAINERS} maps and lists")
+        return container
+
+    return msgpack.unpackb(frame, object_pairs_hook=lambda pairs: counted(_map(pairs)), list_hook=counted)
 
 
 def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:

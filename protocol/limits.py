@@ -9,6 +9,7 @@ MINOR = 1  # both sides use the lower one
 PREAMBLE_BYTES = 8  # magic 4 | major u8 | minor u8 | flags u16
 MAX_HEADER_BYTES = 64 * 1024  # checked before unpacking: a decoder's memory grows with its input
 MAX_HEADER_DEPTH = 16
+MAX_HEADER_CONTAINERS = 8192  # one byte each at least, but a hundred times as much as objects
 MAX_TENSORS = 64
 MAX_NAME_BYTES = 128
 MAX_INTEGER = 2**63 - 1

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.header import find_fault, is_plain, pack, unpack
-from protocol.limits import MAX_HEADER_DEPTH, MAX_INTEGER
+from protocol.limits import MAX_HEADER_CONTAINERS, MAX_HEADER_DEPTH, MAX_INTEGER
 from tests.protocol.strategies import plain_maps
 
 
@@ -54,6 +54,19 @@ def test_depth_is_limited_on_both_sides():
         pack(nested(MAX_HEADER_DEPTH + 1), "TEST")
     with pytest.raises(RemoteProtocolError, match="more than 16 containers"):
         unpack(msgpack.packb(nested(MAX_HEADER_DEPTH + 1)))
+
+
+def test_the_number_of_containers_is_limited_on_both_sides():
+    """[wire 31] 64 KiB of empty maps would cost 5 MB and 20 ms to build; 8,192 of them do not."""
+    most = {"a": [{}] * (MAX_HEADER_CONTAINERS - 2)}
+    assert unpack(pack(most, "TEST")) == most
+    for more in ({"a": [{}] * (MAX_HEADER_CONTAINERS - 1)}, {"a": [[]] * (MAX_HEADER_CONTAINERS - 1)}):
+        with pytest.raises(
+            LocalProtocolError, match="TEST cannot be sent: its header has more than 8192 maps"
+        ):
+            pack(more, "TEST")
+        with pytest.raises(RemoteProtocolError, match="more than 8192 maps and lists"):
+            unpack(msgpack.packb(more))
 
 
 def test_text_that_is_no_text_is_refused():
