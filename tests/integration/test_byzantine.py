@@ -1,4 +1,4 @@
-"""Attackers, robust rules, quarantine: the same bits and records in every runtime, and verify replays them."""
+"""Attackers, robust rules, quarantine: the same bits and records in every runtime; verify replays them."""
 
 import json
 from pathlib import Path
