@@ -20,6 +20,7 @@ METRICS: dict[str, str] = {
     "success_adapted": "the same after one adaptation step",
     "rounds": "committed rounds",
     "skipped_rounds": "committed rounds that had too few updates and changed nothing",
+    "excused": "updates that were asked for and did not come in time, or were refused",
     "trajectories": "contributed training trajectories, all agents",
     "bytes_sent": "by the server",
     "bytes_received": "by the server",

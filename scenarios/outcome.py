@@ -123,6 +123,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             **{f"honest_{name}": self.honest.get(name) for name in measured[:2]},
             "rounds": float(len(self.rounds)),
             "skipped_rounds": float(sum(line["outcome"] == "skipped" for line in self.rounds)),
+            "excused": float(sum(len(line.get("missing", ())) for line in self.rounds)),
             "trajectories": float(sum(self.trajectories.values())),
             "bytes_sent": float(self.bytes_sent),
             "bytes_received": float(self.bytes_received),

@@ -50,6 +50,8 @@ class Machine:
         self.members = self.room.members
         self.out = self.room.out
         self.malformed = 0
+        self.stale = 0  # messages with a number that was seen before: copies, and what came by an older way
+        self.lagging = 0  # messages that were dropped because their agent did not read
 
     def handle(self, event: e.Event, now: float) -> list[e.Command]:
         """Takes one event; returns what to do, in order. After an `Exit` it returns nothing more."""
@@ -151,6 +153,7 @@ class Machine:
 
     def _lagging(self, event: e.Lagging, _now: float) -> None:
         member = self.members.by_peer(event.peer)
+        self.lagging += 1
         if member is not None:
             member.asked_peer = b""  # what was not sent is sent again at its next heartbeat
             text = f"agent {member.agent} does not read: a message to it was dropped"
@@ -271,6 +274,7 @@ class Machine:
 
     def _illegal(self, member: Member, peer: bytes, error: RemoteProtocolError) -> None:
         if error.code == "stale_seq":  # an older message that came by another way: nothing to answer
+            self.stale += 1
             self.out.log("debug", f"agent {member.agent}: {error}")
             return
         text = f"agent {member.agent} broke the order of messages: {error}"

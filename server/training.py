@@ -28,11 +28,13 @@ class Training:
     Attributes:
         round: The open round.
         began: When the first round of this process opened, and its number.
+        duplicates: Updates that came again and were held before.
     """
 
     def __init__(self, room: Room, resume: Resume | None) -> None:
         self.round: OpenRound | None = None
         self.began: tuple[float, int] | None = None
+        self.duplicates = 0
         self._room = room
         room.ledger.quarantine.after = room.config.federation.quarantine_after
         self._resume = resume
@@ -242,6 +244,7 @@ class Training:
             if not round_.complete:
                 room.kill("update", round_.number)
             return
+        self.duplicates += answer.outcome == "duplicate"
         room.out.send(member, Ack(round=message.round, outcome=answer.outcome, reason=answer.reason))
         if answer.outcome in ("late", "refused"):
             self._not_averaged(member, message, answer.outcome, answer.reason)
@@ -261,6 +264,7 @@ class Training:
         elif last.verdict in ("late", "refused"):
             out.send(member, Ack(round=message.round, outcome=last.verdict, reason="as before"))
         elif last.crc32 == message.crc32:
+            self.duplicates += 1
             out.send(member, Ack(round=message.round, outcome="duplicate"))
         else:
             self._conflict(member, message, f"another update of round {message.round} was held before")

@@ -91,6 +91,11 @@ class Run:
         """The params hash of every round without any fault."""
         return [line["params_sha256"] for line in run_plain(self.scenario, Silent()).rounds]
 
+    def summary(self) -> dict[str, Any]:
+        """What the server counted; after its end."""
+        found: dict[str, Any] = json.loads(self.folder.summary.read_bytes())
+        return found
+
     def noted(self, event: str) -> list[dict[str, Any]]:
         """Lines of the run's journal."""
         return [row for row in self.folder.rows(self.folder.events) if row["event"] == event]

@@ -79,6 +79,7 @@ async def test_a_lost_receipt(tmp_path: Path, acks: list[tuple[int, str]]) -> No
         counted_once(await run.end(), run)
         assert run.proxies.report()["agents"]["1"]["done"] == {"drop down ACK": 1}
         assert (2, "duplicate") in acks
+        assert run.summary()["duplicates"] == 1
 
 
 async def test_a_late_receipt(tmp_path: Path, acks: list[tuple[int, str]]) -> None:
@@ -103,6 +104,7 @@ async def test_the_same_update_twice(tmp_path: Path) -> None:
         await run.at(2, Rule(kind="duplicate"))
         counted_once(await run.end(), run)
         assert run.proxies.report()["agents"]["1"]["done"]["duplicate up UPDATE"] == 2
+        assert run.summary()["stale"] >= 2 and run.summary()["duplicates"] == 0
 
 
 @pytest.mark.parametrize("direction", ["up", "both"])
@@ -133,4 +135,5 @@ async def test_an_agent_that_does_not_read(tmp_path: Path) -> None:
         rounds = await run.end()
         assert [line["missing"] for line in rounds] == [{}, {"1": "deadline"}, {}]
         assert [len(line["contributors"]) for line in rounds] == [3, 2, 3]
+        assert run.summary()["lagging"] >= len(lagging), "every message that was dropped is counted"
         assert verify(run.folder.path).outcome == "equal"

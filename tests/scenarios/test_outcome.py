@@ -84,6 +84,7 @@ def test_the_keys_of_the_object_are_the_contract() -> None:
             "bytes_received",
             "trajectories",
             "metrics",
+            "privacy",
             "error",
         }
         assert set(found["metrics"]) == {
@@ -134,7 +135,8 @@ def test_an_evaluation_of_an_earlier_round_is_not_the_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("skipped_rounds", 1), ("rounds", 2), ("trajectories", 30), ("wall_s", 0)]
+    ("name", "value"),
+    [("skipped_rounds", 1), ("excused", 0), ("rounds", 2), ("trajectories", 30), ("wall_s", 0)],
 )
 def test_expectations_can_name_counts(name: str, value: float) -> None:
     """Skipped rounds are committed rounds too."""
