@@ -171,4 +171,5 @@ def _number(bound: float) -> str:
 
 
 def _join(path: str, key: str) -> str:
+    key = key or '""'  # TOML allows an empty key, and a fault needs a place
     return f"{path}.{key}" if path else key

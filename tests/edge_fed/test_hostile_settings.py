@@ -70,6 +70,12 @@ def test_what_a_file_holds_does_not_command_the_terminal(tmp_path: Path) -> None
     assert str(fault).isprintable() and "\\x1b[2J: unknown key" in str(fault)
 
 
+def test_an_empty_key_has_a_place(tmp_path: Path) -> None:
+    """TOML allows it; found by fuzzing: the fault named nothing at all."""
+    (fault,) = faults(tmp_path / "a.toml", '"" = 1\n')
+    assert fault.path == '""' and fault.message == "unknown key"
+
+
 def test_the_depth_is_what_welcome_carries() -> None:
     """A configuration stands two maps deep in a header."""
     assert MAX_DEPTH == MAX_HEADER_DEPTH - 2
