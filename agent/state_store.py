@@ -36,7 +36,8 @@ class StateStore:
 
     def tags(self) -> frozenset[int]:
         """Rounds whose state is here and readable."""
-        found = [int(path.stem.removeprefix("state-")) for path in self.folder.glob("state-*.npz")]
+        names = (path.stem.removeprefix("state-") for path in self.folder.glob("state-*.npz"))
+        found = [int(name) for name in names if name.isdecimal() and len(name) < 10]  # others are not ours
         return frozenset(round_ for round_ in found if self.get(round_) is not None)
 
     def get(self, round_: int) -> State | None:

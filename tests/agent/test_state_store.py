@@ -50,6 +50,16 @@ def test_an_unreadable_file_counts_as_missing(content: bytes, tmp_path: Path) ->
     assert store.get(2) is None and store.tags() == frozenset()
 
 
+@pytest.mark.parametrize(
+    "name", ["state-copy.npz", "state-000002 (1).npz", "state-.npz", f"state-{'9' * 40}.npz"]
+)
+def test_files_of_other_names_are_not_states(name: str, tmp_path: Path) -> None:
+    """A copy that somebody made by hand does not end the agent."""
+    StateStore(tmp_path).put(2, state(1.0))
+    (tmp_path / name).write_bytes((tmp_path / "state-000002.npz").read_bytes())
+    assert StateStore(tmp_path).tags() == {2}
+
+
 def test_no_folder_is_made_for_agents_without_state(tmp_path: Path) -> None:
     """Looking makes nothing."""
     store = StateStore.of_agent(tmp_path, RUN, 1)
