@@ -27,6 +27,7 @@ from edge_fed.spaces import Spaces
 MAX_AGENTS = 10_000
 MAX_CONFIG_BYTES = 60_000  # of the 64 KiB of a WELCOME's header
 MAX_NAME_BYTES = 200  # the name is a part of the run folder's name
+LEAST_NOISE = 0.01
 BATCHES = ("inner_batch", "hessian_batch", "outer_batch")
 
 
@@ -291,6 +292,13 @@ def _privacy(config: RunConfig) -> Iterator[Fault]:
             f"is {privacy.noise_multiplier:g}, but without a clip norm one update can say anything, "
             "whatever the noise",
             "give privacy.clip_norm a number, about the norm of an update",
+        )
+    if 0 < privacy.noise_multiplier < LEAST_NOISE:
+        yield Fault(
+            "privacy.noise_multiplier",
+            f"is {privacy.noise_multiplier:g}: below {LEAST_NOISE:g} the guarantee of a single update is "
+            "an epsilon above 20,000, which is none",
+            "give it 0, or about 1 and more",
         )
     if privacy.noisy and config.federation.keep_best:
         yield Fault(

@@ -14,6 +14,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from edge_fed.config import Privacy, RunConfig, overrides_by_goal
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 
@@ -43,7 +45,8 @@ def epsilon(privacy: Privacy, updates: int) -> float:
     if updates == 0:
         return 0.0
     noise = privacy.noise_multiplier / (2.0 * math.sqrt(updates))
-    return float(_library().get_epsilon_gaussian(noise, privacy.delta))
+    with np.errstate(all="ignore"):  # its search meets probabilities that round to 0
+        return float(_library().get_epsilon_gaussian(noise, privacy.delta))
 
 
 def statement(privacy: Privacy, updates: Mapping[int, int]) -> dict[str, Any] | None:

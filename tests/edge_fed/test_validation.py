@@ -22,6 +22,24 @@ def faults_of(text: str) -> list[Fault]:
 
 
 WRONG = [
+    (
+        "[privacy]\nnoise_multiplier = 1",
+        2,
+        "privacy.noise_multiplier",
+        ["is 1, but without a clip norm", "privacy.clip_norm"],
+    ),
+    (
+        "[privacy]\nclip_norm = 1\nnoise_multiplier = 1e-4",
+        3,
+        "privacy.noise_multiplier",
+        ["below 0.01", "which is none"],
+    ),
+    (
+        "[privacy]\nclip_norm = 1\nnoise_multiplier = 1\n[federation]\nkeep_checkpoints = 1\nkeep_best = 2",
+        6,
+        "federation.keep_best",
+        ["is 2", "send no evaluations"],
+    ),
     ("[environment]\nfamily = 'navigaton'", 2, "environment.family", ["'navigaton'", "'navigation'"]),
     ("[policy]\nname = 'mpl'", 2, "policy.name", ["unknown policy 'mpl'", "did you mean 'mlp'?"]),
     ("[algorithm]\naggregation = 'unifrm'", 2, "algorithm.aggregation", ["did you mean 'uniform'?"]),

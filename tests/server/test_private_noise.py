@@ -1,0 +1,84 @@
+"""The server of a run with private noise: counts every update that it saw, and asks for no measurement."""
+
+import msgspec
+
+from edge_fed.config import Privacy, RunConfig
+from edge_fed.params import crc32
+from protocol import messages as m
+from server.ledger import Ledger, Released
+from tests.server.fleet import FakeAgent, Fleet, config
+
+NOISY = Privacy(clip_norm=1.0, noise_multiplier=2.0)
+
+
+def noisy(**changes: object) -> RunConfig:
+    """A run of three agents with private noise."""
+    return msgspec.structs.replace(config(**changes), privacy=NOISY)  # type: ignore[arg-type]
+
+
+def counts(fleet: Fleet) -> dict[int, int]:
+    """Agent -> updates that were seen."""
+    return {agent: seen.count for agent, seen in fleet.machine.room.ledger.released.items()}
+
+
+def answer(agent: FakeAgent, value: float, round_: int) -> None:
+    """An update of a round, whether or not it is open."""
+    theta = agent.last(m.Theta)
+    delta = agent.tensors["params"] * 0 + value
+    agent.update_with(delta, round=round_, theta_crc32=theta.crc32, crc32=crc32(delta))
+
+
+def test_every_different_update_counts_once_whatever_becomes_of_it() -> None:
+    """Folded, repeated, in conflict, refused and late: the server saw them all but the repetition twice."""
+    fleet = Fleet(noisy(agents="0-2", rounds=3, min_updates=1, round_deadline_s=5.0, lease_s=100.0))
+    a, b, c = fleet.join(0, 1, 2)
+    a.update(1.0)
+    a.update(1.0)  # the same bits
+    a.update(2.0)  # a conflict
+    b.update(float("nan"))  # refused
+    assert counts(fleet) == {0: 2, 1: 1}
+    fleet.wait(6.0)  # c is excused, round 2 opens
+    answer(c, 1.0, 1)  # late
+    answer(c, 1.0, 2)
+    assert counts(fleet) == {0: 2, 1: 1, 2: 2}
+
+
+def test_the_count_survives_a_restart() -> None:
+    """It is in the checkpoint; rounds that were opened and never committed count as seen."""
+    fleet = Fleet(noisy(agents="0-1", rounds=3))
+    for agent in fleet.join(0, 1):
+        agent.update()
+    book = msgspec.json.decode(msgspec.json.encode(fleet.saved[-1].book), type=type(fleet.saved[-1].book))
+    again = Ledger(fleet.machine.room.ledger.params, 1, book)
+    assert {agent: seen.count for agent, seen in again.released.items()} == {0: 1, 1: 1}
+    again.note_unseen((0, 1), 2)
+    again.note_unseen((0, 1), 0)
+    assert {agent: seen.count for agent, seen in again.released.items()} == {0: 3, 1: 3}
+
+
+def test_a_flood_of_updates_fills_no_memory() -> None:
+    """All of them count; the checksums of a few are kept."""
+    ledger = Fleet(noisy()).machine.room.ledger
+    update = m.Update(round=1, theta_crc32=0, crc32=0, trajectories=1, trajectories_spent=1)
+    for checksum in range(1000):
+        ledger.note_release(0, msgspec.structs.replace(update, crc32=checksum))
+    assert ledger.released[0] == Released(1000, 1, tuple(range(992, 1000)))
+
+
+def test_nobody_is_asked_to_evaluate() -> None:
+    """Neither before the first round nor after the last: what agents measure has no noise."""
+    fleet = Fleet(noisy(agents="0-1", rounds=1, evaluate_every=1))
+    agents = fleet.join(0, 1)
+    for agent in agents:
+        agent.update()
+    assert fleet.machine.course.ended
+    assert not any(agent.count(m.Evaluate) for agent in agents)
+    assert fleet.saved[-1].record is not None and fleet.saved[-1].record.private_noise
+
+
+def test_without_noise_nothing_is_counted() -> None:
+    """The checkpoint of other runs is as small as before."""
+    fleet = Fleet(config(agents="0-1", rounds=1))
+    for agent in fleet.started(0, 1):
+        agent.update()
+    assert counts(fleet) == {}
