@@ -35,6 +35,12 @@ def update_with(**entry: object) -> list[bytes]:
     return [frames[0], msgpack.packb(header), *frames[2:]]
 
 
+def register_and(entry: bytes) -> list[bytes]:
+    """A REGISTER that is right but for one more entry in its header."""
+    preamble, header = codec.encode(m.Header(), REGISTER)
+    return [bytes(preamble), bytes([header[0] + 1]) + bytes(header[1:]) + entry]
+
+
 def kib() -> int:
     """This process's resident memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_KIB
@@ -60,6 +66,12 @@ HOSTILE: dict[str, list[bytes]] = {
     "dtype with fields": update_with(dtype="f8,O"),
     "dtype big-endian": update_with(dtype=">f8"),
     "dtype float32": update_with(dtype="<f4", count=200),
+    "right but for a key twice": register_and(b"\xa3seq\x00"),
+    "right but for an integer key": register_and(b"\x01\x02"),
+    "right but for a list as key": register_and(b"\x91\x01\x02"),
+    "right but for bytes as key": register_and(b"\xc4\x01x\x02"),
+    "right but for an ext type": register_and(b"\xa1x\xd4\x05x"),
+    "right but for an integer of 64 bits": register_and(b"\xa1x\xcf" + b"\xff" * 8),
     "a shape": [*update_with(count=[10, 10])],
     "another name": update_with(name="params"),
     "type unknown": [OURS, msgpack.packb({"message": {"t": "GOSSIP"}, "tensors": []})],
