@@ -103,11 +103,15 @@ def test_programs_equal_plain(transport: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("point", ["theta", "update", "array"])
+@pytest.mark.parametrize("point", ["theta", "update", "array", "half-sidecar", "committed"])
 def test_a_killed_server_changes_no_bits(point: str, tmp_path: Path) -> None:
-    """SIGKILL after THETA, between two UPDATEs, between array file and rename; then --resume."""
+    """[complaints 18, 20] SIGKILL after THETA, between UPDATEs, in and after the commit; then --resume.
+
+    Every step of the commit: `tests.server.test_crash`.
+    """
     timeline = (action("kill", "server", "at_round = 3", f'point = "{point}"'),)
-    scenario = scenario_of((timeline, ("algorithm.baseline=value", "algorithm.participation=0.8")))
+    settings = ("algorithm.baseline=value", "algorithm.participation=0.8", "federation.keep_checkpoints=2")
+    scenario = scenario_of((timeline, settings))
     found, folder = networked(scenario, "ipc", tmp_path / "run")
     assert found.failure is None
     assert hashes(found) == hashes(run_plain(scenario, Silent()))
