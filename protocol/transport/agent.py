@@ -20,7 +20,7 @@ RECONNECT_MS = 20  # doubles: an agent that is up a moment before its server sho
 RECONNECT_MAX_MS = 100  # as often as libzmq by default; a launch waits for the slowest retry
 CONNECT_MS = 5_000  # a host that swallows packets is tried again before the kernel's two minutes
 LINGER_MS = 500  # for the last BYE or REPORT
-GARBAGE_S = 1.0  # pause before what answered no handshake of ZeroMQ is tried again
+DIAL_AGAIN_S = 1.0  # pause before a peer that broke the protocol is tried again
 
 
 class AgentSocket:
@@ -32,9 +32,10 @@ class AgentSocket:
         address: The server's.
     """
 
-    def __init__(self, pump: Pump, address: str, *, keyed: bool = False) -> None:
+    def __init__(self, pump: Pump, address: str, judge: Judge | None, *, keyed: bool) -> None:
         self.address = address
         self._pump = pump
+        self._judge = judge
         self._keyed = keyed
 
     @classmethod
@@ -80,7 +81,7 @@ class AgentSocket:
         except zmq.ZMQError as error:
             pump.close(0)
             raise explain(address, error) from error
-        return cls(pump, address, keyed=keys is not None)
+        return cls(pump, address, judge, keyed=keys is not None)
 
     @property
     def bytes_sent(self) -> int:
@@ -106,12 +107,14 @@ class AgentSocket:
         Run it as long as the socket lives: it also dials again where libzmq would not.
         """
         while True:
-            kind = await self._pump.failure()
-            if kind == "garbage":
-                await asyncio.sleep(GARBAGE_S)
-                self._pump.dial_again(self.address)
-            elif kind != "broken_off":
-                return kind
+            news = await self._pump.news()
+            if news == "ended":
+                await asyncio.sleep(DIAL_AGAIN_S)
+                if self._judge and self._judge.given_up:
+                    self._judge.given_up = False
+                    self._pump.dial_again(self.address)
+            elif news != "broken_off":
+                return news
             elif found := kind_by_greeting(await mechanism_of(self.address), keyed=self._keyed):
                 return found
 

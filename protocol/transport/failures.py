@@ -13,7 +13,7 @@ import zmq
 Kind = Literal["unlisted", "server_key", "plain_peer", "curve_peer", "garbage", "broken_off"]
 KINDS: dict[Kind, str] = {
     "unlisted": "the peer's key is not on the allow-list",
-    "server_key": "the peer has another public key of this server",
+    "server_key": "the peer has another public key of this server, or its messages were changed on the way",
     "plain_peer": "the peer has no keys",
     "curve_peer": "the peer has keys and this side has none",
     "garbage": "the peer does not keep to the protocol of ZeroMQ",
@@ -21,8 +21,12 @@ KINDS: dict[Kind, str] = {
 }
 Refusal = Literal["unlisted", "server_key", "plain_peer", "curve_peer"]
 """The kinds that trying again does not mend."""
+News = Refusal | Literal["broken_off", "ended"]
+"""What an agent has to do something about: refusals, a question to the greeting, an end of the connection."""
 
 CONNECTED = int(zmq.EVENT_CONNECTED)
+RETRIED = int(zmq.EVENT_CONNECT_RETRIED)
+DISCONNECTED = int(zmq.EVENT_DISCONNECTED)
 SUCCEEDED = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 NO_DETAIL = int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 PROTOCOL = int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
@@ -59,29 +63,49 @@ def kind_by_greeting(mechanism: str, *, keyed: bool) -> Refusal | None:
 
 
 class Judge:
-    """Follows an agent's handshakes until one tells something.
+    """Follows an agent's connections until one tells something.
 
     Args:
         keyed: Whether the agent has keys.
+
+    Attributes:
+        given_up: The connection ended and libzmq does not dial again: the peer broke the protocol, or a third
+            party changed what it sent.
     """
 
     def __init__(self, *, keyed: bool) -> None:
+        self.given_up = False
         self._keyed = keyed
+        self._stands = False
         self._connected_at = 0.0
         self._broken_off = 0
 
-    def event(self, event: int, value: int, now: float) -> Kind | None:
-        """What is known after an event; ``broken_off``: the greeting should be asked; None: nothing new."""
+    def event(self, event: int, value: int, now: float) -> News | None:
+        """What is known after an event; None: nothing new."""
         if event == CONNECTED:
             self._connected_at = now
+        elif event == RETRIED:
+            self.given_up = False
         elif event == SUCCEEDED:
             self._broken_off = 0
-        elif event in (PROTOCOL, AUTH):
-            return kind_of(event, value, keyed=self._keyed)
-        elif event == NO_DETAIL:
-            soon = now - self._connected_at < SOON_S
-            self._broken_off = self._broken_off + 1 if soon else 0
-            if self._broken_off >= SEVERAL:
-                self._broken_off = 0
-                return "broken_off"
+            self._stands = True
+        elif event == DISCONNECTED:
+            stood, self._stands = self._stands, False
+            self.given_up = True
+            return "ended" if stood else None
+        elif not self._stands:  # once it stands, a failure is one of messages, and its end follows
+            return self._failed(event, value, now)
         return None
+
+    def _failed(self, event: int, value: int, now: float) -> News | None:
+        kind = kind_of(event, value, keyed=self._keyed)
+        if kind == "garbage":
+            return "ended"
+        if kind != "broken_off":
+            return kind
+        soon = now - self._connected_at < SOON_S
+        self._broken_off = self._broken_off + 1 if soon else 0
+        if self._broken_off < SEVERAL:
+            return None
+        self._broken_off = 0
+        return "broken_off"

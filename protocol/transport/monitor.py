@@ -12,10 +12,22 @@ from collections.abc import Callable
 
 import zmq
 
-from protocol.transport.failures import AUTH, CONNECTED, NO_DETAIL, PROTOCOL, SUCCEEDED, Judge, Kind, kind_of
+from protocol.transport.failures import (
+    AUTH,
+    CONNECTED,
+    DISCONNECTED,
+    NO_DETAIL,
+    PROTOCOL,
+    RETRIED,
+    SUCCEEDED,
+    Judge,
+    Kind,
+    News,
+    kind_of,
+)
 
 FAILURES = AUTH | NO_DETAIL | PROTOCOL
-EVENTS = CONNECTED | SUCCEEDED | FAILURES | int(zmq.EVENT_DISCONNECTED)
+EVENTS = CONNECTED | RETRIED | SUCCEEDED | FAILURES | DISCONNECTED
 EVENT = struct.Struct("=HI")  # number, value
 _numbers = itertools.count()  # an address of a closed monitor may not be free yet
 
@@ -65,16 +77,16 @@ class Monitor:
     Args:
         socket: Before it connects.
         changed: Called after each change.
-        judge: Tells what failed handshakes mean.
+        judge: Tells what failures mean.
 
     Attributes:
         connected: Whether there is a connection whose handshake succeeded.
-        failures: Kinds of failed handshakes that something has to be done about, in order.
+        news: What something has to be done about, in order.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], changed: Callable[[], object], judge: Judge) -> None:
         self.connected = False
-        self.failures: asyncio.Queue[Kind] = asyncio.Queue()
+        self.news: asyncio.Queue[News] = asyncio.Queue()
         self._changed = changed
         self._judge = judge
         self._clock = asyncio.get_running_loop().time
@@ -87,9 +99,9 @@ class Monitor:
         self.connected = False
 
     def _happened(self, event: int, value: int) -> None:
-        kind = self._judge.event(event, value, self._clock())
-        if kind is not None:
-            self.failures.put_nowait(kind)
+        news = self._judge.event(event, value, self._clock())
+        if news is not None:
+            self.news.put_nowait(news)
         before, self.connected = self.connected, event == SUCCEEDED
         if self.connected != before:
             self._changed()

@@ -19,7 +19,7 @@ from protocol.errors import Closed, LocalProtocolError
 from protocol.limits import HIGH_WATER_MARK, MAX_HEADER_BYTES, PREAMBLE_BYTES, Limits
 from protocol.tensors import Buffer
 from protocol.transport.context import Context
-from protocol.transport.failures import Judge, Kind
+from protocol.transport.failures import Judge, News
 from protocol.transport.monitor import Monitor
 
 YIELD_MESSAGES = 64  # a receive that is ready does not suspend: other tasks would starve under load
@@ -142,15 +142,15 @@ class Pump:
             finally:
                 self._writer = None
 
-    async def failure(self) -> Kind:
-        """Waits for a failed handshake that something has to be done about; for ever without a judge."""
+    async def news(self) -> News:
+        """Waits for what something has to be done about; for ever without a judge."""
         if self._monitor is None:
             await self._loop.create_future()
         assert self._monitor is not None
-        return await self._monitor.failures.get()
+        return await self._monitor.news.get()
 
     def dial_again(self, address: str) -> None:
-        """Connects anew: after a peer that broke the protocol of ZeroMQ libzmq does not try again."""
+        """Connects anew, where libzmq has given up."""
         if not self._socket.closed:
             with contextlib.suppress(zmq.ZMQError):
                 self._socket.disconnect(address)

@@ -46,6 +46,11 @@ async def served(address="tcp://127.0.0.1:0", door=None):
             server.close(0)
 
 
+def port_of(server):
+    """Its port."""
+    return int(server.endpoint.rpartition(":")[2])
+
+
 @contextlib.asynccontextmanager
 async def agent_at(address, keys):
     """An agent's socket."""
@@ -187,7 +192,7 @@ async def test_nobody_at_the_address_is_no_refusal():
 
 async def test_garbage_is_tried_again(monkeypatch):
     """After a peer that broke ZMTP libzmq never dials again; the agent does, and finds the real server."""
-    monkeypatch.setattr("protocol.transport.agent.GARBAGE_S", 0.01)
+    monkeypatch.setattr("protocol.transport.agent.DIAL_AGAIN_S", 0.01)
     spoke = asyncio.Event()
 
     async def garbage(reader, writer):
@@ -261,7 +266,7 @@ async def test_a_failed_bind_leaves_no_handler_behind():
 async def test_fifty_idle_strangers_do_not_keep_an_agent_out():
     """Raw connections that never greet are no obstacle [wire 44]."""
     async with served(door=Door(AGENT[0])) as server:
-        port = int(server.endpoint.rpartition(":")[2])
+        port = port_of(server)
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(50)]
         async with agent_at(server.endpoint, KEYS) as agent:
             await agent.writable()
@@ -278,3 +283,62 @@ def test_public_keys():
         assert public_of(secret) == public
         assert "#" not in public
     assert zmq.has("curve")
+
+
+@contextlib.asynccontextmanager
+async def flipping(port, spoil):
+    """A relay to a port that changes the last byte of what the server sends next, once ``spoil`` is set."""
+    handlers = set()
+
+    async def copy(reader, writer, way):
+        while data := await reader.read(65536):
+            if way == "down" and spoil.is_set():
+                spoil.clear()
+                data = data[:-1] + bytes([data[-1] ^ 1])
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    async def relay(reader, writer):
+        handlers.add(asyncio.current_task())
+        upstream, upward = await asyncio.open_connection("127.0.0.1", port)
+        ways = copy(reader, upward, "up"), copy(upstream, writer, "down")
+        await asyncio.gather(*ways, return_exceptions=True)
+        for end in (upward, writer):
+            end.close()
+            with contextlib.suppress(OSError):
+                await end.wait_closed()
+
+    server = await asyncio.start_server(relay, "127.0.0.1", 0)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+    await asyncio.wait(handlers)
+
+
+async def test_what_was_changed_on_the_way_is_never_delivered(monkeypatch):
+    """The agent does not see the message, takes it for no statement about keys, and dials again."""
+    monkeypatch.setattr("protocol.transport.agent.DIAL_AGAIN_S", 0.01)
+    spoil = asyncio.Event()
+    async with (
+        served(door=Door(AGENT[0])) as server,
+        flipping(port_of(server), spoil) as port,
+        agent_at(f"tcp://127.0.0.1:{port}", KEYS) as agent,
+    ):
+        refused = asyncio.create_task(agent.refused())
+        await agent.writable()
+        agent.send([b"first"])
+        first, _ = await server.receive()
+        spoil.set()
+        server.send(first, [b"changed on the way"])
+        second = first
+        while second == first:  # the old connection may still take what is sent, or lose it
+            with contextlib.suppress(NotConnected, TimeoutError):
+                await agent.writable()
+                agent.send([b"second"])
+                async with asyncio.timeout(0.2):
+                    second, _ = await server.receive()
+        server.send(second, [b"as it was sent"])
+        assert bytes((await agent.receive())[0]) == b"as it was sent"
+        assert not refused.done()
+        refused.cancel()
+        await asyncio.wait([refused])

@@ -6,10 +6,12 @@ from protocol.transport.failures import (
     AUTH,
     CONNECTED,
     CRYPTOGRAPHIC,
+    DISCONNECTED,
     KINDS,
     MISMATCH,
     NO_DETAIL,
     PROTOCOL,
+    RETRIED,
     SEVERAL,
     SOON_S,
     SUCCEEDED,
@@ -87,3 +89,23 @@ def test_causes_are_told_at_once():
     """The first one is enough where libzmq knows it."""
     assert Judge(keyed=True).event(AUTH, 400, 0.0) == "unlisted"
     assert Judge(keyed=False).event(PROTOCOL, MISMATCH, 0.0) == "curve_peer"
+
+
+def test_a_connection_that_libzmq_gives_up_is_told_from_one_that_it_dials_again():
+    """Both end; only the one is not tried again. What was changed on the way says nothing about keys."""
+    judge = Judge(keyed=True)
+    for event in (CONNECTED, SUCCEEDED):
+        judge.event(event, 0, 0.0)
+    assert judge.event(PROTOCOL, CRYPTOGRAPHIC, 1.0) is None
+    assert judge.event(DISCONNECTED, 9, 1.0) == "ended"
+    assert judge.given_up
+    judge.event(RETRIED, 20, 1.0)
+    assert not judge.given_up
+
+
+def test_a_peer_that_speaks_something_else_is_tried_again():
+    """It may be another program that has the address for now."""
+    judge = Judge(keyed=False)
+    assert judge.event(PROTOCOL, 0x10000001, 1.0) == "ended"
+    assert judge.event(DISCONNECTED, 9, 1.0) is None
+    assert judge.given_up
