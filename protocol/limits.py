@@ -1,5 +1,7 @@
 """Every number that the wire bounds, with its reason. Sent to agents in WELCOME where they must know it."""
 
+import math
+
 import msgspec
 
 MAGIC = b"EFED"
@@ -37,9 +39,14 @@ class Limits(msgspec.Struct, frozen=True):
     lease_s: float = 5.0
 
     def __post_init__(self) -> None:
-        """Refuses chunks that a peer's socket would refuse."""
+        """Refuses chunks that a peer's socket would refuse, and times that mean nothing."""
         if not 1 <= self.chunk_bytes <= CHUNK_BYTES:
             raise ValueError(f"chunk_bytes = {self.chunk_bytes} is not in 1 to {CHUNK_BYTES}")
+        if self.max_tensor_bytes < 0:
+            raise ValueError(f"max_tensor_bytes = {self.max_tensor_bytes} is negative")
+        for name, seconds in (("heartbeat_s", self.heartbeat_s), ("lease_s", self.lease_s)):
+            if not 0 < seconds < math.inf:  # also NaN, with which no wait would ever end
+                raise ValueError(f"{name} = {seconds} is no positive number of seconds")
 
     @property
     def max_frame_bytes(self) -> int:

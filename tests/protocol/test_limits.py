@@ -21,3 +21,18 @@ def test_chunks_are_never_larger_than_what_agents_accept(size):
     """An agent's socket is made before WELCOME tells it the server's limits."""
     with pytest.raises(ValueError, match=f"chunk_bytes = {size}"):
         Limits(chunk_bytes=size)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["heartbeat_s", "lease_s"])
+def test_times_that_mean_nothing_are_refused(name, value):
+    """A server's WELCOME must not put an agent into a wait without end, or into none at all."""
+    with pytest.raises(ValueError, match=f"{name} = {value}"):
+        Limits(**{name: value})
+
+
+def test_no_message_is_smaller_than_nothing():
+    """A negative limit is a mistake, not the end of all messages."""
+    assert Limits(max_tensor_bytes=0).max_frames == 2 + MAX_TENSORS
+    with pytest.raises(ValueError, match="max_tensor_bytes = -1"):
+        Limits(max_tensor_bytes=-1)
