@@ -6,7 +6,7 @@ from edge_fed.config import parse_goals
 from edge_fed.params import F8, crc32
 from protocol.messages import Error, Init, Message, Onboard, Report, Shutdown
 from server import events as e
-from server.members import Member
+from server.members import Member, repeat_after_s
 from server.onboarding import Onboarding
 from server.room import Room
 
@@ -66,7 +66,7 @@ class Hosting:
 
     def remind(self, member: Member, now: float) -> None:
         """Sends INIT again to an onboarder that evidently never got it."""
-        size, pause_s = self._room.ledger.params.nbytes, 2 * self._room.config.federation.heartbeat_s
+        size, pause_s = self._room.ledger.params.nbytes, repeat_after_s(self._room.config.federation)
         if self.onboarding.lacks(member) and member.overdue(size, pause_s, now):
             self.onboarding.again(member)
         self.serve(now)

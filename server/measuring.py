@@ -8,7 +8,7 @@ from edge_fed.params import crc32
 from protocol.messages import Evaluate, Heartbeat, Report
 from server import events as e
 from server.evaluation import Evaluation
-from server.members import Member
+from server.members import Member, repeat_after_s
 from server.room import Room
 
 
@@ -70,7 +70,7 @@ class Measuring:
         evaluation = self.evaluation
         if evaluation is None or not evaluation.expects(member.agent) or beat.phase != "idle":
             return
-        size, pause_s = self._room.ledger.params.nbytes, 2 * self._room.config.federation.heartbeat_s
+        size, pause_s = self._room.ledger.params.nbytes, repeat_after_s(self._room.config.federation)
         if member.asked != ("evaluate", evaluation.round) or member.overdue(size, pause_s, now):
             self.ask(member, now)
 

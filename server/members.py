@@ -8,7 +8,7 @@ import math
 
 import msgspec
 
-from edge_fed.config import Overrides
+from edge_fed.config import Federation, Overrides
 from protocol.limits import MALFORMED_LIMIT
 from protocol.messages import Message, Register, Role
 from protocol.session import Session
@@ -21,6 +21,11 @@ MAX_GUESTS = 4096  # sessions of onboarders; beyond it, the oldest that is not R
 BUILD_S = 600.0  # an onboarder that is not READY by then registers again
 LEFT = 64  # earlier connections of one session that are remembered
 SWEEP_S = 0.25  # pause between two looks at a lease that a transfer extends
+
+
+def repeat_after_s(federation: Federation) -> float:
+    """How long a question may seem unheard before it is sent again; a long lease means slow links."""
+    return max(2 * federation.heartbeat_s, federation.lease_s / 3)
 
 
 class Member:

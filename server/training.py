@@ -11,7 +11,7 @@ from edge_fed.profiles import lost
 from protocol.messages import Ack, Error, Heartbeat, Theta, Update
 from server import events as e
 from server.ledger import Resume, Verdict
-from server.members import Member
+from server.members import Member, repeat_after_s
 from server.room import Room
 from server.rounds import OpenRound
 
@@ -120,7 +120,7 @@ class Training:
         round_ = self.round
         if round_ is None or not round_.expects(member.agent) or beat.round == round_.number:
             return
-        pause_s = 2 * self._room.config.federation.heartbeat_s
+        pause_s = repeat_after_s(self._room.config.federation)
         asked = member.asked == ("theta", round_.number)
         if not asked or member.overdue(round_.nbytes, pause_s, now):
             self.ask(member, now)

@@ -6,7 +6,7 @@ from tests.server.fleet import Fleet, config
 
 def test_questions_do_not_pile_up_on_a_link_slower_than_they_are_repeated() -> None:
     """THETA needs a minute: it is repeated after 2, 4, 8 and 16 heartbeats, not thirty times."""
-    fleet = Fleet(config(lease_s=600.0, round_deadline_s=600.0, heartbeat_s=1.0))
+    fleet = Fleet(config(lease_s=6.0, round_deadline_s=600.0, heartbeat_s=1.0))
     agent, *_ = fleet.started(0, 1, 2)
     sent = []
     for second in range(1, 66):
@@ -21,7 +21,7 @@ def test_questions_do_not_pile_up_on_a_link_slower_than_they_are_repeated() -> N
 
 def test_the_next_question_starts_with_a_short_pause() -> None:
     """The doubling belongs to one question, not to the agent."""
-    fleet = Fleet(config(lease_s=600.0, round_deadline_s=600.0, heartbeat_s=1.0))
+    fleet = Fleet(config(lease_s=6.0, round_deadline_s=600.0, heartbeat_s=1.0))
     agents = fleet.started(0, 1, 2)
     for _ in range(20):
         fleet.wait(1.0)
@@ -32,3 +32,13 @@ def test_the_next_question_starts_with_a_short_pause() -> None:
     fleet.wait(2.5)
     agents[0].beat("idle", 1)
     assert agents[0].count(m.Theta) == count + 1
+
+
+def test_a_long_lease_means_a_slow_link() -> None:
+    """With a lease of half a minute THETA is repeated after ten seconds, not after two heartbeats."""
+    fleet = Fleet(config(lease_s=30.0, heartbeat_s=1.0))
+    agent, *_ = fleet.started(0, 1, 2)
+    fleet.live(9, agent)
+    assert agent.count(m.Theta) == 1
+    fleet.live(3, agent)
+    assert agent.count(m.Theta) == 2
