@@ -15,6 +15,8 @@ from msgspec import Meta
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 CountOrNone = Annotated[int, Meta(ge=0, le=10_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=1e7)]
+MOST_DIGITS = 20  # seeds are written like goals
+MOST_GOALS = 1_000_000  # in one list, before a family says which of them it has
 Goals = str | tuple[int, ...]
 """Goals as a list ``[0, 1, 4]`` or as a string of ranges ``"0-2,4"``."""
 
@@ -179,14 +181,17 @@ def parse_goals(goals: Goals) -> tuple[int, ...]:
         ValueError: The text is no list of ranges, or a goal is named twice or negative.
     """
     found: list[int] = []
-    for part in goals.replace(" ", "").split(",") if isinstance(goals, str) else goals:
-        low, dash, high = str(part).partition("-")
+    for item in goals.replace(" ", "").split(",") if isinstance(goals, str) else goals:
+        part = str(item)
+        low, dash, high = part.partition("-")
         if not low.isdecimal() or (dash and not high.isdecimal()):
-            raise ValueError(f'{part!r} is no goal or range of goals; write e.g. "0-5" or [0, 1, 4]')
-        span = range(int(low), int(high or low) + 1)
-        if not span or len(span) > 1_000_000:
-            raise ValueError(f"{part!r} is an empty or absurd range")
-        found.extend(span)
+            raise ValueError(f'{item!r} is no goal or range of goals; write e.g. "0-5" or [0, 1, 4]')
+        if max(len(low), len(high)) > MOST_DIGITS:
+            raise ValueError(f"{part[:30]!r}... is no number of a goal")
+        first, last = int(low), int(high or low)
+        if not 0 <= last - first < MOST_GOALS - len(found):
+            raise ValueError(f"{item!r} is an empty or absurd range")
+        found.extend(range(first, last + 1))
     if len(set(found)) != len(found):
         raise ValueError("a goal is named twice")
     return tuple(sorted(found))
