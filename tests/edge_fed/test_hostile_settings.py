@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edge_fed.config import RunConfig
+from edge_fed.config import RunConfig, parse_goals
 from edge_fed.errors import ConfigError, Fault
 from edge_fed.program.config_file import load_config
 from edge_fed.program.conversion import MAX_DEPTH, too_deep
@@ -68,6 +68,16 @@ def test_what_a_file_holds_does_not_command_the_terminal(tmp_path: Path) -> None
     """A key with an escape sequence is shown with its escape written out."""
     (fault,) = faults(tmp_path / "a.toml", '"\\u001b[2J" = 1\n')
     assert str(fault).isprintable() and "\\x1b[2J: unknown key" in str(fault)
+
+
+def test_many_huge_ranges_are_as_absurd_as_one() -> None:
+    """A line of a few kilobytes would else fill the memory."""
+    with pytest.raises(ValueError, match="absurd range"):
+        parse_goals(",".join(["0-999998"] * 1000))
+    with pytest.raises(ValueError, match="absurd range"):
+        parse_goals("0-" + "9" * 20)  # ended in an OverflowError
+    with pytest.raises(ValueError, match="is no number of a goal"):
+        parse_goals("9" * 5000)
 
 
 def test_an_empty_key_has_a_place(tmp_path: Path) -> None:

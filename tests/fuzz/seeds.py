@@ -46,6 +46,8 @@ SETS: dict[str, bytes] = {
     "escape": b"\x1b[31mname=\x1b[0m",
     "below a number": b"seed.x=1",
     "huge goals": b"onboarding.goals=0-999999999",
+    "goals beyond 64 bits": b"onboarding.goals=0-99999999999999999999",
+    "many huge goals": b"onboarding.goals=0-999998,0-999998,0-999998",
     "hidden": b'policy={ name = "mlp", args = { hidden = [8, 8] } }',
     "wide": b"policy.args.hidden=[1000000000]",
     "rounds and a timeline": b'algorithm.rounds=9000000\0timeline=[{ do = "kill", who = "0", at_round = 3 }]',

@@ -18,6 +18,7 @@ from tests.fuzz.memory import bounded
 from tests.server.fleet import config
 
 INITIAL = np.zeros(4)
+RUN_ID = b"fuzzed-run-fuzz!"
 ROUNDS = 2
 REPLACED = (
     "checkpoints/round-000002.json",
@@ -72,7 +73,9 @@ def digest(round_: int) -> str:
 def run_files() -> dict[str, bytes]:
     """The files of a run with two committed rounds, as bytes."""
     with folder() as here:
-        made = RunFolder.create(config(), here / "run")
+        made = RunFolder(here / "run", RUN_ID, config())  # one id, so that inputs mean the same everywhere
+        made.checkpoints.mkdir(parents=True)
+        made._write_identity()
         recorder = Recorder(made, lambda: None)
         for round_ in range(ROUNDS + 1):
             if round_:
