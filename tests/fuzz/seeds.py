@@ -13,6 +13,7 @@ from protocol import messages as m
 from protocol.codec import OURS, PREAMBLE, encode
 from protocol.limits import MAGIC, MAJOR
 from protocol.session import name
+from server.checkpoint import unseal
 from tests.fuzz.framing import frame
 from tests.fuzz.targets import files
 from tests.fuzz.targets.codec import LIMITS
@@ -195,7 +196,14 @@ def _checkpoints() -> Seeds:
             yield f"cut {path}", files.replaced_by(path, whole[path][:-7])
         for title, content in {"empty": b"", "null": b"null\n", "list": b"[]\n", "map": b"{}\n"}.items():
             yield f"{title} {path}", files.replaced_by(path, content)
-    sidecar = whole["checkpoints/round-000002.json"]
+    sidecar = unseal(
+        whole["checkpoints/round-000002.json"]
+    )  # as earlier versions wrote it: no hash of its own
+    yield "sidecar without its hash", files.replaced_by(files.REPLACED[0], sidecar)
+    yield (
+        "sidecar with another book",
+        files.replaced_by(files.REPLACED[0], sidecar.replace(b'"last":{', b'"last":[{')),
+    )
     yield (
         "sidecar of another round",
         files.replaced_by(files.REPLACED[0], whole["checkpoints/round-000001.json"]),
