@@ -9,6 +9,7 @@ import msgspec
 
 from edge_fed.config import RunConfig
 from edge_fed.errors import Fault, nearest
+from edge_fed.federated.attacks import attackers
 from scenarios.timeline import Expect, Scenario
 
 METRICS: dict[str, str] = {
@@ -33,6 +34,8 @@ METRICS: dict[str, str] = {
     "random.success": "the same, fraction of successful episodes",
 }
 """Every metric that an expectation may name."""
+
+HONEST = ("honest_meta_objective", "honest_expected_return")
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -61,6 +64,10 @@ def expectation_faults(scenario: Scenario) -> Iterable[Fault]:
         row = _ROW.fullmatch(expect.metric)
         if row:
             yield from _unmeasured(scenario, row, f"{path}.metric")
+        elif expect.metric in HONEST and not attackers(scenario):
+            yield Fault(
+                f"{path}.metric", "nobody attacks in this scenario", expect.metric.removeprefix("honest_")
+            )
         elif expect.metric not in METRICS or "<" in expect.metric:
             yield Fault(
                 f"{path}.metric", f"unknown metric {expect.metric!r}", nearest(expect.metric, METRICS)

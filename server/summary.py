@@ -46,6 +46,8 @@ def summarize(
         "planned_rounds": machine.room.last_round,
         "params_sha256": ledger.sha256,
         "aggregation": machine.room.config.algorithm.aggregation,
+        "rule": machine.room.config.algorithm.rule,
+        "quarantined": sorted(ledger.quarantine.agents),
         "correction": machine.room.config.algorithm.correction,
         "trajectories": {str(agent): n for agent, n in sorted(ledger.trajectories.items())},
         "trajectories_spent": {str(agent): s.total for agent, s in sorted(ledger.spent.items())},

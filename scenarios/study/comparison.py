@@ -77,7 +77,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--outcome", default="meta_objective", metavar="NAME", help="default meta_objective")
     command.add_argument("--policy", default="shared", metavar="NAME",
-                         help="shared (default), learned, tuned, random, scratch or run")  # fmt: skip
+                         help="shared (default), honest, learned, tuned, random, scratch or run")  # fmt: skip
     command.add_argument(
         "--m", type=int, default=0, metavar="N", help="trajectories of the policy; default 0"
     )

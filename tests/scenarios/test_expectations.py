@@ -2,8 +2,10 @@
 
 import pytest
 
+from edge_fed.errors import ConfigError
 from scenarios.expectations import COMPARISONS, judge
 from scenarios.timeline import Expect
+from tests.scenarios.tiny import tiny
 
 ROWS = [
     {"goal": 6, "init": "learned", "m_adapt": 100, "return": 1.0, "success": 0.5, "trajectories": 100},
@@ -50,3 +52,11 @@ def test_a_metric_is_the_mean_over_the_goals_that_measured_it(metric: str, found
 def test_each_comparison_reads_found_then_value(comparison: str, met: list[bool]) -> None:
     """``rounds < 5`` means that fewer than five rounds were found."""
     assert [COMPARISONS[comparison](found, 5.0) for found in (4.0, 5.0, 6.0)] == met
+
+
+def test_honest_agents_are_a_metric_only_where_others_attack() -> None:
+    """An expectation that no run of the scenario could meet is refused before it."""
+    expect = "[[expect]]\nmetric = 'honest_meta_objective'\ncomparison = '>='\nvalue = 0.1\n"
+    with pytest.raises(ConfigError, match="nobody attacks in this scenario"):
+        tiny(expect)
+    tiny(expect, 'agents=[{goals="0-2"},{goals="3",attack={kind="noise"}}]')

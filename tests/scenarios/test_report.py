@@ -52,6 +52,25 @@ def test_the_report_names_what_was_done_measured_and_missed() -> None:
         assert part in text
 
 
+def test_the_report_names_rule_attackers_quarantine_and_what_the_honest_reached() -> None:
+    """Means over all agents would hide what an attack did to the others."""
+    attack = 'agents=[{goals="0-2"},{goals="3",attack={kind="noise",scale=1000}}]'
+    outcome = run_plain(tiny("", attack, "algorithm.rule=median", "federation.max_update_norm=20"), Silent())
+    text = text_of(outcome)
+    rows = [row["meta_objective"] for row in outcome.evaluated["rows"] if row["agent"] < 3]
+    for part in (
+        "median",
+        "agent 3 attacks",
+        "noise, scale 1000",
+        f"{sum(rows) / 3:.4f} (mean of the 3 agents that do not attack)",
+        "in quarantine",
+    ):
+        assert part in text
+    assert outcome.values()["honest_meta_objective"] == sum(rows) / 3
+    plain = text_of(run_plain(tiny(), Silent()))
+    assert not any(word in plain for word in ("attack", "quarantine", "aggregation"))
+
+
 def test_a_failed_run_says_what_to_do_next() -> None:
     """Cause, next step, and where the run lies."""
     failure = Failure(3, "quorum", "too few agents", "start more")

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from edge_fed.config import Overrides
+from edge_fed.config import Agents, Attack, Overrides
 from edge_fed.evaluation import onboard
 from edge_fed.federated.task import make_task
 from scenarios.plain import PlainRun, hashes
@@ -40,6 +40,18 @@ def test_a_cell_trains_what_the_plain_loop_trains(study):
     }
     assert {at: value for (at, _), value in values(cell, "shared", "meta_objective").items()} == found
     assert sorted(found) == [0, 2, 3]
+
+
+def test_the_honest_agents_are_measured_apart_where_others_attack(study):
+    """Policy ``honest``: means over the agents without attack, also if the attack is ``none``."""
+    goals = (Agents(goals="0-1"), Agents(goals="2", attack=Attack(kind="none")))
+    scenario = msgspec.structs.replace(study.arms[0].scenario, agents=goals)
+    cell = run_cell(study, msgspec.structs.replace(study.arms[0], scenario=scenario), 1)
+    run = PlainRun(msgspec.structs.replace(scenario, seed=1), Silent(), None)
+    rows = [row["meta_objective"] for row in run.play().evaluated["rows"]]
+    assert values(cell, "honest", "meta_objective")[3, 0] == sum(rows[:2]) / 2
+    assert values(cell, "shared", "meta_objective")[3, 0] == sum(rows) / 3
+    assert values(run_cell(study, study.arms[0], 1), "honest", "meta_objective") == {}
 
 
 def test_held_out_rows_are_what_an_onboarder_measures(study):
