@@ -281,7 +281,9 @@ class Duties:
             return None
         what = f"round {work.round}" if isinstance(work, e.Train) else PHASES[type(work)] if work else ""
         out.log("error", f"{what}: {failed.why}", **({"trace": failed.trace} if failed.trace else {}))
-        return m.Error(code="internal", message=f"{what}: {failed.why}"[:4096])
+        private = self.built is not None and self.built.private
+        told = "failed; its own log says why" if private else failed.why
+        return m.Error(code="internal", message=f"{what}: {told}"[:4096])
 
     # --- helpers -----------------------------------------------------------------------------------
 

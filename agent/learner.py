@@ -14,7 +14,7 @@ import numpy as np
 from agent import events as e
 from agent.secret import noise_secret
 from agent.state_store import StateStore
-from edge_fed.config import Overrides, RunConfig, merge, overrides_by_goal
+from edge_fed.config import Overrides, Privacy, RunConfig, merge, overrides_by_goal
 from edge_fed.errors import EdgeFedError
 from edge_fed.evaluation import evaluate, onboard
 from edge_fed.federated.control_variate import reset_own
@@ -88,7 +88,7 @@ class Learner:
     def build(self, work: e.Build) -> e.Built:
         """Makes environment and policy as the run says, with this agent's overrides."""
         config = msgspec.convert(work.config, RunConfig)
-        _insist(self._min_noise, config.privacy.noise_multiplier)
+        _insist(self._min_noise, config.privacy)
         table = overrides_by_goal(config).get(self._goal, Overrides())
         overrides = merge(table, self._own)
         if self._run:
@@ -108,6 +108,7 @@ class Learner:
             tags=self._store.tags(),
             seed=config.seed,
             overrides=overrides,
+            private=config.privacy.noisy,
         )
 
     def train(self, work: e.Train, progress: Progress) -> e.Trained:
@@ -215,7 +216,8 @@ class Learner:
         return ""
 
 
-def _insist(wanted: float, found: float) -> None:
+def _insist(wanted: float, privacy: Privacy) -> None:
+    found = 0.0 if privacy.clip_norm == "off" else privacy.noise_multiplier
     if found < wanted:
         raise ProgramError(
             ExitCode.REFUSED,

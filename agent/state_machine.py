@@ -269,7 +269,7 @@ class Machine:
         if self._session.may_send(m.Error) and self._contact.joined:
             self._send(error, now)
         if not event.refused:
-            self._leave(event.code, event.why, event.hint)
+            self._leave(event.code, event.why, event.hint, error.message)
 
     def _stop(self, event: e.Stop, _now: float) -> None:
         self._leave(event.code, event.why)
@@ -289,10 +289,10 @@ class Machine:
             self._contact.sent(now)
         self._out.do(e.Send(header, message, tensors or {}))
 
-    def _leave(self, code: ExitCode, why: str, hint: str = "") -> None:
-        """Ends in order: BYE excuses this agent at once, without waiting for its lease."""
+    def _leave(self, code: ExitCode, why: str, hint: str = "", told: str = "") -> None:
+        """Ends in order: BYE excuses this agent at once, and says ``told`` or else why."""
         if self._contact.joined and self._session.may_send(m.Bye):
-            bye = m.Bye(reason=why[:4096])
+            bye = m.Bye(reason=(told or why)[:4096])
             self._out.do(e.Send(self._session.send(bye, self._committed), bye))
         self._exit(code, why, hint)
 

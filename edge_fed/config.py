@@ -64,7 +64,7 @@ class Algorithm(Settings, frozen=True, kw_only=True):
     aggregation: str = "uniform"  # weights: edge_fed.federated.aggregation.AGGREGATIONS
     rule: str = "mean"  # edge_fed.federated.robust.RULES
     byzantine: Annotated[int, Meta(ge=0, le=10_000)] = 1  # f, of `trimmed_mean` and `krum`
-    clip_norm: Annotated[float, Meta(gt=0, le=1e12)] | Literal["off"] = "off"  # of `clipped_mean`
+    clip_norm: Annotated[float, Meta(ge=1e-9, le=1e12)] | Literal["off"] = "off"  # of `clipped_mean`
     correction: Literal["none", "control_variate"] = "none"  # edge_fed.federated.control_variate
 
 

@@ -26,7 +26,7 @@ draw is 8.6 standard deviations; how long an update takes.
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 import numpy as np
@@ -44,8 +44,8 @@ SECRET_BYTES = 32
 _DOMAIN = b"edge_fed private noise 1"
 
 
-class NoSecret(EdgeFedError):
-    """Private noise is asked for where no secret is: it can only be added by the agent that owns it."""
+class Unprotected(EdgeFedError):
+    """Private noise is asked for and cannot be added as promised: nothing may be sent."""
 
 
 def private_update(
@@ -77,12 +77,14 @@ def private_update(
 
     Raises:
         NonFinite: As `local_update`, without noise.
-        NoSecret: There is noise to add, and no secret.
+        Unprotected: There is noise to add, and no secret or no clip norm.
     """
     if privacy.clip_norm == "off":
+        if privacy.noisy:  # `check_run` refuses it; who leads the run need not have called that
+            raise Unprotected(f"agent {task.agent}, round {round_}: noise without a clip norm hides nothing")
         return local_update(task, params, state, seed, round_, progress, control)
     if privacy.noisy and (secret is None or len(secret) != SECRET_BYTES):
-        raise NoSecret(f"agent {task.agent}, round {round_}: private noise needs the agent's own secret")
+        raise Unprotected(f"agent {task.agent}, round {round_}: private noise needs the agent's own secret")
     try:
         update = local_update(task, params, state, seed, round_, progress, control)
     except NonFinite:
@@ -93,7 +95,8 @@ def private_update(
     metrics = {**update.metrics, "update_norm": length, "clipped": float(length > privacy.clip_norm)}
     if privacy.noisy:
         assert secret is not None
-        about = _question(task.agent, round_, params, control, state, sent)
+        arrays = {"params": params, "sent": sent, **({} if control is None else {"control": control})}
+        about = _question(task, seed, round_, privacy, arrays, state)
         scale = privacy.noise_multiplier * privacy.clip_norm
         sent = sent + scale * gaussian(secret, about, sent.size)
         metrics = {}
@@ -140,16 +143,19 @@ def gaussian(secret: bytes, about: bytes, count: int) -> F8:
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
 
 
-def _question(agent: int, round_: int, params: F8, control: F8 | None, state: AgentState, sent: F8) -> bytes:
+def _question(
+    task: Task, seed: int, round_: int, privacy: Privacy, arrays: Mapping[str, F8], state: AgentState
+) -> bytes:
     """All that an update was computed from, and the update: noise is used twice for the same bits alone.
 
-    A server that asks for one round twice, with other parameters, would otherwise get two updates with the
-    same noise, and their difference without any. The parts have lengths, so that none runs into the next.
+    A server that asks for one round twice, with other parameters or another noise multiplier, would otherwise
+    get two updates with the same noise, and could compute both without any. The parts have lengths, so that
+    none runs into the next.
     """
-    digest = hashlib.sha256(f"{agent} {round_}".encode())
-    arrays = {"params": params, "sent": sent, **({} if control is None else {"control": control})}
-    for name, array in [*arrays.items(), *((f"state {name}", state[name]) for name in sorted(state))]:
-        digest.update(f"|{name} {array.shape} {array.size}|".encode())
+    settings = [task.agent, round_, seed, privacy, task.settings]
+    digest = hashlib.sha256(msgspec.json.encode(settings))
+    for name, array in [*sorted(arrays.items()), *((f"state {key}", state[key]) for key in sorted(state))]:
+        digest.update(f"|{name} {array.shape}|".encode())
         digest.update(little_endian(array).data)
     return digest.digest()
 

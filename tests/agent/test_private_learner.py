@@ -14,7 +14,10 @@ from edge_fed.config import EnvironmentConfig, Overrides, Privacy
 from edge_fed.federated.local_update import initial_state, local_update
 from edge_fed.federated.task import make_task
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from protocol import messages as m
+from tests.agent.scripted import Agent, ServerSide, of, sent, texts
 from tests.agent.test_learner import RUN, SMALL, learner, silent, start, train
+from tests.agent.test_state_machine import init
 
 WIDE = msgspec.structs.replace(  # goals that a few steps reach: the updates are not zero
     SMALL, environment=EnvironmentConfig(horizon=5, args={"radius": 0.9})
@@ -78,8 +81,32 @@ def test_measurements_of_private_agents_stay_with_them(
 def test_an_agent_can_insist_on_noise(tmp_path: Path) -> None:
     """A server that says less noise is refused before anything is trained, with the flag that decides it."""
     learner(tmp_path, NOISY, min_noise=3.0)
-    for config in (NOISY, SMALL):
+    unbounded = msgspec.structs.replace(SMALL, privacy=Privacy(noise_multiplier=9.0))
+    for config in (NOISY, SMALL, unbounded):
         with pytest.raises(ProgramError, match="insists on private noise of multiplier 4") as refused:
             learner(tmp_path, config, min_noise=4.0)
     failed = failure(e.Build(1, {}, RUN), refused.value)
     assert failed.code == ExitCode.REFUSED and "--min-noise" in failed.hint
+
+
+def test_the_server_hears_no_text_of_an_error() -> None:
+    """It may quote what the agent met; the agent's own log has it with its trace, and the exit says why."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server, private=True)
+    (work,) = of(agent.tell(server.theta(1)), e.Train)
+    commands = agent.tell(e.Failed(work.number, "KeyError: (0.3, 0.7) at home.py:3", trace="the trace"))
+    error, bye = server.hear(commands)
+    assert error.message == bye.reason == "round 1: failed; its own log says why"
+    assert "home.py:3" in texts(commands) and "home.py:3" in of(commands, e.Exit)[0].why
+
+
+def test_a_report_has_no_rows_and_the_table_has() -> None:
+    """What a private agent measured is shown where it runs."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server, role="onboard")
+    (work,) = of(agent.tell(init(server)), e.Onboard)
+    rows = ({"goal": 3, "return": 0.5},)
+    commands = agent.tell(e.Measured(work.number, rows, 20, private=True))
+    (report,) = sent(commands, m.Report)
+    assert report.rows == () and report.trajectories == 20
+    assert of(commands, e.Show)[0].rows == rows

@@ -1,5 +1,6 @@
 """Private updates: nothing changes when off, the clip, the noise, and what is kept back with noise."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from edge_fed.federated.aggregation import Fold
 from edge_fed.federated.control_variate import OWN, initial_control
 from edge_fed.federated.local_update import LocalUpdate, initial_state, local_update
 from edge_fed.federated.per_fedavg_pg import full_attendance, per_fedavg_pg, play_round
-from edge_fed.federated.privacy import NoSecret, clip, gaussian, private_update
+from edge_fed.federated.privacy import Unprotected, clip, gaussian, private_update
 from edge_fed.federated.record import Attendance
 from edge_fed.federated.replay import replay
 from edge_fed.federated.task import initial_params
@@ -140,11 +141,19 @@ def test_two_questions_about_one_round_do_not_share_their_noise() -> None:
     task = tasks_of(config, (0,))[0]
     state, start = initial_state(task), initial_params(config)
     other = {name: array + 1e-12 for name, array in state.items()}
+    more = Privacy(clip_norm=1e-9, noise_multiplier=1.0 + 1e-9)
+    questions = (
+        (start, state, config.privacy, 0),
+        (start + 1e-12, state, config.privacy, 0),
+        (start, other, config.privacy, 0),
+        (start, state, more, 0),
+        (start, state, config.privacy, 1),
+    )
     answers = [
-        private_update(task, theta, s, 0, 1, lambda _t: None, privacy=config.privacy, secret=SECRET).delta
-        for theta, s in ((start, state), (start + 1e-12, state), (start, other))
+        private_update(task, theta, s, seed, 1, lambda _t: None, privacy=privacy, secret=SECRET).delta
+        for theta, s, privacy, seed in questions
     ]
-    for i, j in ((0, 1), (0, 2), (1, 2)):
+    for i, j in itertools.combinations(range(len(answers)), 2):
         difference = (answers[i] - answers[j]).std() / 1e-9
         assert difference == pytest.approx(np.sqrt(2.0), rel=0.4)
 
@@ -203,8 +212,10 @@ def test_noise_needs_a_secret_and_every_run_has_its_own() -> None:
     """Without a secret nothing is sent; two secrets give two runs, and their records say why."""
     config = private(clip_norm=0.1, noise_multiplier=1.0)
     for wrong in (None, b"", b"short"):
-        with pytest.raises(NoSecret, match="agent 0, round 1"):
+        with pytest.raises(Unprotected, match="agent 0, round 1: private noise needs"):
             sent(config, wrong)
+    with pytest.raises(Unprotected, match="hides nothing"):
+        sent(private(noise_multiplier=1.0))
     first, second = run(config, SECRET), run(config, bytes(32))
     assert first[-1].record.params_sha256 != second[-1].record.params_sha256
     assert all(outcome.record.private_noise for outcome in first)
