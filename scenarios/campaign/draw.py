@@ -125,8 +125,8 @@ def _settings(draws: Draws, seed: int) -> Scenario:
 def _federation(draws: Draws) -> Federation:
     return Federation(
         min_updates=draws.one((None, 1, 1)),
-        join_deadline_s=20.0,
-        round_deadline_s=draws.one((1.5, 3.0)),
+        join_deadline_s=90.0,
+        round_deadline_s=draws.one((3.0, 6.0)),
         heartbeat_s=draws.one((0.1, 0.2)),
         lease_s=draws.one((1.0, 2.0)),
         durability=draws.one(("process", "power")),
