@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import zmq
@@ -31,7 +31,7 @@ class ServerSocket:
         endpoint: The address that was bound, with the real port.
     """
 
-    def __init__(self, pump: Pump, endpoint: str, gate: contextlib.ExitStack) -> None:
+    def __init__(self, pump: Pump, endpoint: str, gate: "Gate") -> None:
         self.endpoint = endpoint
         self._pump = pump
         self._gate = gate
@@ -61,7 +61,7 @@ class ServerSocket:
         if named:
             claim_ipc(parts.host)
         socket = context.raw.socket(zmq.ROUTER)
-        gate = contextlib.ExitStack()
+        gate = Gate()
         try:
             configure(socket, limits, parts.scheme)
             socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -69,15 +69,14 @@ class ServerSocket:
             socket.setsockopt(zmq.IPV6, int(parts.is_ipv6))
             if guard:
                 secure_server(socket, guard.secret)
-                gate.callback(ZapHandler(context, guard.admits).close)
-                gate.callback(FailureMonitor(socket, guard.failed).close)
+                gate.handler = ZapHandler(context, guard.admits)
+                gate.monitor = FailureMonitor(socket, guard.failed)
             socket.bind(address)
             if named:
                 os.chmod(parts.host, 0o600)  # only this user's agents
             endpoint = socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
         except (zmq.ZMQError, OSError) as error:
-            gate.close()
-            socket.close(0)
+            gate.close(lambda: socket.close(0))
             raise explain(address, error) from error
         return cls(Pump(context, socket, limits, keyed=guard is not None), endpoint, gate)
 
@@ -126,11 +125,26 @@ class ServerSocket:
 
     def close(self, linger_ms: int = LINGER_MS) -> None:
         """Closes the socket and removes its ipc file; what was sent may leave for ``linger_ms``."""
-        self._gate.close()
-        self._pump.close(linger_ms)
+        self._gate.close(lambda: self._pump.close(linger_ms))
         if self._file and self._file == _inode(self.endpoint):
             with contextlib.suppress(OSError):
                 os.unlink(self.endpoint.removeprefix("ipc://"))
+
+
+class Gate:
+    """What guards a server's socket, if it is guarded."""
+
+    def __init__(self) -> None:
+        self.handler: ZapHandler | None = None
+        self.monitor: FailureMonitor | None = None
+
+    def close(self, close_socket: Callable[[], None]) -> None:
+        """Closes all in the order that libzmq needs: without a handler its handshakes would fail."""
+        if self.monitor:
+            self.monitor.close()
+        close_socket()
+        if self.handler:
+            self.handler.close()
 
 
 def _inode(endpoint: str) -> tuple[int, int] | None:

@@ -240,18 +240,18 @@ async def test_inproc_has_no_keys():
             AgentSocket.connect(context, "inproc://s", keys=KEYS)
 
 
-async def test_without_a_handler_nobody_gets_in():
+async def test_without_a_handler_nobody_gets_in(monkeypatch):
     """A guarded server whose handler is gone refuses all, instead of admitting all."""
-    async with served(door=Door(AGENT[0])) as server:
-        server._gate.close()
+    monkeypatch.setattr("protocol.transport.curve.HANDSHAKE_MS", 50)
+    door = Door(AGENT[0])
+    async with served(door=door) as server:
+        server._gate.handler.close()
         async with agent_at(server.endpoint, KEYS) as agent:
-            refused = asyncio.create_task(agent.refused())
             writable = asyncio.create_task(agent.writable())
-            done, _ = await asyncio.wait([refused, writable], timeout=1.0)
-            assert writable not in done
-            refused.cancel()
+            assert await door.failed.get() == "broken_off"
+            assert not writable.done() and not door.asked
             writable.cancel()
-            await asyncio.wait([refused, writable])
+            await asyncio.wait([writable])
 
 
 async def test_a_failed_bind_leaves_no_handler_behind():
@@ -342,3 +342,29 @@ async def test_what_was_changed_on_the_way_is_never_delivered(monkeypatch):
         assert not refused.done()
         refused.cancel()
         await asyncio.wait([refused])
+
+
+SIGNATURE = b"\xff" + bytes(7) + b"\x01\x7f"
+OLD = {
+    "zmtp-1.0": b"\x01\x00" + b"\x06\x00hello",
+    "zmtp-2.0": SIGNATURE + b"\x01\x05" + b"\x00\x00" + b"\x00\x05hello",
+    "zmtp-3.1-null": SIGNATURE + b"\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32) + b"\x00\x05hello",
+    "zmtp-3.1-plain": SIGNATURE + b"\x03\x01" + b"PLAIN".ljust(20, b"\0") + bytes(32) + b"\x00\x05hello",
+    "curve-without-hello": SIGNATURE + b"\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32) + b"\x00\x05hello",
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+async def test_no_older_or_weaker_protocol_gets_around_the_keys(name):
+    """The server hangs up, and what was sent is never received."""
+    async with served(door=Door(AGENT[0])) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
+        writer.write(OLD[name])
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(4096):
+                pass
+        writer.close()
+        async with agent_at(server.endpoint, KEYS) as agent:
+            await agent.writable()
+            agent.send([b"from the agent"])
+            assert bytes((await server.receive())[1][0]) == b"from the agent"
