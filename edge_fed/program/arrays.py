@@ -13,6 +13,8 @@ import numpy as np
 
 from edge_fed.params import F8
 
+COUNT_AT = -12  # offset from the end: number of entries, PKZIP APPNOTE 4.3.16
+
 
 def read_arrays(path: Path) -> dict[str, F8]:
     """All arrays of a ``.npz`` file by name, read-only; each one's bytes have the archive's CRC-32.
@@ -22,8 +24,12 @@ def read_arrays(path: Path) -> dict[str, F8]:
         ValueError: It is no whole archive of float64 arrays.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            return {i.filename.removesuffix(".npy"): _array(archive, i) for i in archive.infolist()}
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            found = {i.filename.removesuffix(".npy"): _array(archive, i) for i in archive.infolist()}
+            file.seek(COUNT_AT, io.SEEK_END)
+            if len(found) != int.from_bytes(file.read(2), "little"):
+                raise ValueError("entries are missing")  # a damaged entry may swallow the next one unseen
+            return found
     except (OSError, MemoryError):
         raise
     except Exception as error:  # zipfile and NumPy raise all kinds: struct.error, NotImplementedError, ...

@@ -65,3 +65,16 @@ def test_no_folder_is_made_for_agents_without_state(tmp_path: Path) -> None:
     store = StateStore.of_agent(tmp_path, RUN, 1)
     store.keep_only(0)
     assert store.tags() == frozenset() and list(tmp_path.iterdir()) == []
+
+
+def test_every_changed_byte_is_found_or_harmless(tmp_path: Path) -> None:
+    """A state is what it was, or missing; training never goes on from another one."""
+    StateStore(tmp_path).put(2, state(1 / 3))
+    path, found = tmp_path / "state-000002.npz", 0
+    data = path.read_bytes()
+    for place in range(len(data)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
+        read = StateStore(tmp_path).get(2)
+        found += read is None
+        assert read is None or all(np.array_equal(read[name], state(1 / 3)[name]) for name in ("A", "b"))
+    assert found > len(data) / 2

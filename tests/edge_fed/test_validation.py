@@ -145,6 +145,12 @@ WRONG = [
         "federation.min_updates",
         ["is 4, but a round asks 3 of 6", "at most 3"],
     ),
+    (
+        "[federation]\nkeep_best=1",
+        2,
+        "federation.keep_best",
+        ["is 1, but keep_checkpoints = 0 keeps every checkpoint", "at least 1"],
+    ),
     ("[federation]\nlease_s=1", 2, "federation.lease_s", ["not longer than heartbeat_s = 1"]),
     ("[onboarding]\ngoals='6,9'", 2, "onboarding.goals", ["navigation has no goal 9", "6 to 8 held out"]),
     ("[onboarding]\ngoals='6'\nm_adapt=[]", 3, "onboarding.m_adapt", ["is empty"]),

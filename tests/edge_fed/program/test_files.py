@@ -1,5 +1,6 @@
 """Files that are whole or absent."""
 
+import errno
 import os
 
 import pytest
@@ -33,3 +34,18 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path):
     assert pipe.is_fifo()
     with pytest.raises(OSError, match="no regular file"):
         write_atomic(tmp_path, b"x", sync=False)
+
+
+def test_a_full_disk_keeps_the_old_content_and_no_parts(tmp_path, monkeypatch):
+    """The error comes out; what was aside is removed, so that trying again does not fill the disk."""
+    target = tmp_path / "state.bin"
+    write_atomic(target, b"old", sync=False)
+
+    def full(_descriptor, _data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.write", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(target, b"new content", sync=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["state.bin"]
+    assert target.read_bytes() == b"old"

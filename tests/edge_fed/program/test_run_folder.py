@@ -1,5 +1,8 @@
 """The run folder: identity, exclusive use, reading what a killed run left."""
 
+import errno
+import os
+
 import msgspec
 import pytest
 
@@ -110,3 +113,19 @@ def test_a_folder_that_cannot_be_locked_says_so(tmp_path):
     (folder.path / "lock").mkdir()
     with pytest.raises(ProgramError, match="cannot be written"), folder.locked():
         pass
+
+
+def test_a_file_system_without_locks_is_not_blamed_on_another_server(tmp_path, monkeypatch):
+    """[complaints 63] NFS without a lock service: what the system says, and a folder that works."""
+
+    def refuse(_descriptor, _operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    folder = RunFolder.create(RunConfig(), tmp_path / "run")
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with (
+        pytest.raises(ProgramError, match="cannot be locked: No locks available") as refused,
+        folder.locked(),
+    ):
+        pass
+    assert "local disk" in refused.value.hint
