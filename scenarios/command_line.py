@@ -22,6 +22,7 @@ from scenarios import gradcheck
 from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.campaign import command as campaign_command
 from scenarios.expectations import METRICS
+from scenarios.faults import command as faults_command
 from scenarios.outcome import Failure, Outcome, Signalled, as_json
 from scenarios.paper import reproduce as reproduction
 from scenarios.script import library, load_scenario, runtime_faults
@@ -33,7 +34,7 @@ from scenarios.timeline import Scenario
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
 COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck",
-            "study", "compare", "claims", "reproduce", "bench", "campaign")  # fmt: skip
+            "study", "compare", "claims", "reproduce", "bench", "campaign", "faults")  # fmt: skip
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
 
@@ -113,6 +114,9 @@ def parser(program: str) -> argparse.ArgumentParser:
     )
     campaign_command.add_arguments(
         _command(commands, "campaign", campaign_command.campaign, "random faults on real programs, judged")
+    )
+    faults_command.add_arguments(
+        _command(commands, "faults", faults_command.faults, "one run per fault of the network, judged")
     )
     commands.add_parser("bench", help="measure speed, see bench --help", add_help=False)
     if program == "edge-fed":

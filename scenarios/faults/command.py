@@ -1,0 +1,113 @@
+"""``python -m scenarios faults``: which faults, where they run, and the report."""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from edge_fed.errors import ConfigError, Fault
+from scenarios.faults.suite import chosen, library, run_suite
+from scenarios.faults.verdict import Verdict, judge
+from scenarios.report import table_of
+from scenarios.script import load_scenario
+from scenarios.study.progress import open_bar
+
+FOLDER = Path("runs/faults")
+COLUMNS = ("fault", "what it did", "rounds", "excused", "again", "copies", "s", "")
+LEGEND = (
+    "excused: agent in round (reason); again: connections after the first; copies: refused, had come before"
+)
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The flags."""
+    command.add_argument("names", nargs="*", metavar="NAME", help="faults of the suite; default: all")
+    command.add_argument("--list", action="store_true", help="say what each one proves, and run nothing")
+    command.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time; default: 1")
+    command.add_argument("--transport", choices=("ipc", "tcp"), default="ipc", help="default: ipc")
+    command.add_argument("--run-dir", type=Path, default=FOLDER, metavar="DIR",
+                         help=f"for the run folders, which are replaced; default: {FOLDER}")  # fmt: skip
+
+
+def faults(options: argparse.Namespace) -> int:
+    """Lists or runs the suite; returns 1 if a fault did not go as it should.
+
+    Raises:
+        ConfigError: A name or flag is wrong.
+    """
+    if options.jobs < 1:
+        raise ConfigError([Fault("--jobs", f"is {options.jobs}", "at least 1")], "command line")
+    names = chosen(options.names)
+    if options.list:
+        return _list(names, as_json=options.json)
+    began = time.monotonic()
+    with open_bar("faults") as report:
+        report(0.0, f"{len(names)} runs")
+        evidence = run_suite(names, options.run_dir, options.jobs, options.transport, report)
+        verdicts = [judge(one) for one in evidence]
+    failed = [verdict for verdict in verdicts if verdict.findings]
+    seconds = time.monotonic() - began
+    if options.json:
+        rows = [msgspec.to_builtins(verdict) for verdict in verdicts]
+        print(json.dumps({"success": not failed, "seconds": round(seconds, 1), "faults": rows}))
+    else:
+        _print(verdicts, seconds, options.run_dir)
+    return 1 if failed else 0
+
+
+def _list(names: Sequence[str], *, as_json: bool) -> int:
+    rows = [(name, load_scenario(str(library()[name])).description) for name in names]
+    if as_json:
+        print(json.dumps([dict(zip(("name", "proves"), row, strict=True)) for row in rows]))
+    else:
+        Console().print(table_of("Faults", ("name", "what it proves"), rows))
+    return 0
+
+
+def _print(verdicts: Sequence[Verdict], seconds: float, folder: Path) -> None:
+    console = Console()
+    table = table_of("Faults", COLUMNS, [row_of(verdict) for verdict in verdicts])
+    for column in (table.columns[0], *table.columns[4:]):
+        column.no_wrap = True
+    console.print(table)
+    console.print(LEGEND, highlight=False)
+    for verdict in verdicts:
+        for finding in verdict.findings:
+            console.print(f"{verdict.name}: {finding}", soft_wrap=True, highlight=False, markup=False)
+        if verdict.findings:
+            again = f"python -m scenarios run {library()[verdict.name]}"
+            console.print(f"  see {folder / verdict.name}; again: {again}", soft_wrap=True, highlight=False)
+    failed = sum(bool(verdict.findings) for verdict in verdicts)
+    console.print(f"{len(verdicts) - failed} of {len(verdicts)} passed in {seconds:.0f} s", highlight=False)
+
+
+def row_of(verdict: Verdict) -> tuple[str, ...]:
+    """One line of the report."""
+    acted = ", ".join(f"{what} x{times}" if times > 1 else what for what, times in most(verdict.acted))
+    excused = "; ".join(
+        f"{agent} in {round_} ({reason})"
+        for round_, missing in verdict.excused.items()
+        for agent, reason in missing.items()
+    )
+    passed = "same bits" if verdict.same_bits else "passed"
+    return (
+        verdict.name,
+        acted,
+        str(verdict.rounds),
+        excused,
+        str(verdict.reconnects),
+        str(verdict.copies_refused),
+        f"{verdict.seconds:.0f}",
+        "FAILED" if verdict.findings else passed,
+    )
+
+
+def most(acted: dict[str, int], shown: int = 3) -> list[tuple[str, int]]:
+    """What happened most often; the rest as one entry."""
+    ranked = sorted(acted.items(), key=lambda pair: (-pair[1], pair[0]))
+    rest = sum(times for _, times in ranked[shown:])
+    return ranked[:shown] + ([("others", rest)] if rest else [])
