@@ -1,8 +1,11 @@
 """What an agent says and exits with when keys do not belong together."""
 
+from pathlib import Path
+
 import pytest
 
 from agent import events as e
+from agent.command_line import main
 from agent.plan import Plan
 from agent.refusals import explained
 from agent.state_machine import Machine
@@ -45,3 +48,24 @@ def test_a_revoked_key_ends_a_working_agent() -> None:
     machine.handle(server.welcome(), 0.1)
     end = exit_of(machine.handle(server.say(m.Reject(reason="key", message="revoked")), 0.2))
     assert end.code is ExitCode.AUTHENTICATION and "revoked" in end.why
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "words"),
+    [
+        (0o644, "", "type: chmod 600"),
+        (0o600, "", "has no line secret = KEY"),
+        (0o600, "secret = short", "line 1: secret has 5 characters"),
+        (None, "", "cannot be read: No such file"),
+    ],
+)
+def test_a_key_file_that_cannot_be_used_ends_the_agent_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: int | None, text: str, words: str
+) -> None:
+    """Exit code 8 and what to do, before anything is dialled."""
+    path = tmp_path / "agent-0.key"
+    if mode is not None:
+        path.write_text(text)
+        path.chmod(mode)
+    assert main(["--goal", "0", "--keys", str(path)]) == ExitCode.AUTHENTICATION
+    assert words in capsys.readouterr().err
