@@ -18,6 +18,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+MOST_COMPARED = 100  # signs of an unknown name: looking for its nearest must not take long
+
 
 class EdgeFedError(Exception):
     """Parent of every error that edge_fed raises on purpose."""
@@ -101,5 +103,5 @@ def printable(text: str) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Says "did you mean ..." when a known name is close, else lists all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
+    close = difflib.get_close_matches(name[:MOST_COMPARED], names, n=1)
     return f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(names)

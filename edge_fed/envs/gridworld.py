@@ -26,6 +26,7 @@ Arguments:
     held_out: How many of the held-out goals exist; default all (5 for the default size).
 """
 
+import functools
 from typing import Annotated, Any
 
 import msgspec
@@ -96,10 +97,23 @@ class GridworldEnvironment:
         self.discount = discount
         self.goal_cell = goal_cell
         self.spaces = Spaces(num_actions=NUM_ACTIONS, observation_shape=(), num_states=size * size)
-        self._successor = successors(size).ravel()
-        self._starts = np.delete(np.arange(size * size), goal_cell)
-        self._reward = np.zeros(size * size)
-        self._reward[goal_cell] = 1.0
+        self._size = size
+
+    # Made when they are first used: a server only asks whether an environment can be made, as often as
+    # agents register, and 1000 x 1000 cells take 80 MB and half a second.
+    @functools.cached_property
+    def _successor(self) -> I8:
+        return successors(self._size).ravel()
+
+    @functools.cached_property
+    def _starts(self) -> I8:
+        return np.delete(np.arange(self._size**2), self.goal_cell)
+
+    @functools.cached_property
+    def _reward(self) -> F8:
+        reward = np.zeros(self._size**2)
+        reward[self.goal_cell] = 1.0
+        return reward
 
     def start(self, rng: Generator, m: int) -> I8:
         """Uniform over the cells that are not the goal, ``[m]``."""

@@ -1,5 +1,7 @@
 """Floods of REGISTER as lists of events: sessions, log and journal stay bounded, and the round goes on."""
 
+import tracemalloc
+
 import pytest
 
 from protocol import messages as m
@@ -128,3 +130,28 @@ def test_fingerprints_that_are_made_up_are_bounded() -> None:
         agent.register()
         agent.ready(fingerprint=f"machine {number}")
     assert len(fleet.machine.room.ledger.book().fingerprints) == MOST_FINGERPRINTS
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"args": {"size": 1000}},
+        {"args": {"x" * 60_000: 1}},
+        {"args": {str(number): number for number in range(5000)}},
+        {"curvature": "y" * 60_000},
+        {"link": {"z" * 60_000: 1.0}},
+    ],
+    ids=["a million cells", "a long name", "many names", "a long word", "a long key"],
+)
+def test_settings_that_an_agent_asks_for_cost_the_server_little(overrides: dict[str, object]) -> None:
+    """[complaints 49] No environment is built for a REGISTER: a million cells took 78 MB and 0.4 s each."""
+    fleet = Fleet()
+    agent = fleet.agent(1)
+    agent.register(overrides=overrides)
+    tracemalloc.start()
+    agent = fleet.agent(2)
+    agent.register(overrides=overrides)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000
+    assert len(agent.inbox) == 1
