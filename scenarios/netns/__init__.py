@@ -1,0 +1,1 @@
+"""The emulated link beside a real network: the kernel's namespaces and TCP, packets late or lost."""
