@@ -135,27 +135,31 @@ def test_an_agent_that_computes_an_update_again_sends_the_same_bits() -> None:
     assert not np.isin(first, sent(config, round_=2).delta).any()
 
 
-def test_two_questions_about_one_round_do_not_share_their_noise() -> None:
-    """A server that asks twice with other parameters would see the data in the difference of the answers."""
-    config = private(clip_norm=1e-9, noise_multiplier=1.0)  # the updates themselves are lost in the noise
-    task = tasks_of(config, (0,))[0]
-    state, start = initial_state(task), initial_params(config)
+def test_two_questions_about_one_round_do_not_share_their_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that asks twice would see the data in the difference, and equal data in equal answers.
+
+    So the noise is another one although the update is the same: zero, as where no reward was found.
+    """
+    config = private(clip_norm=1.0, noise_multiplier=1.0)
+    task, start = tasks_of(config, (0,))[0], initial_params(config)
+    state = initial_state(task)
+    same = LocalUpdate(np.zeros_like(start), 16, {}, state)
+    monkeypatch.setattr(module, "local_update", lambda *_: same)
     other = {name: array + 1e-12 for name, array in state.items()}
-    more = Privacy(clip_norm=1e-9, noise_multiplier=1.0 + 1e-9)
-    questions = (
-        (start, state, config.privacy, 0),
-        (start + 1e-12, state, config.privacy, 0),
-        (start, other, config.privacy, 0),
-        (start, state, more, 0),
-        (start, state, config.privacy, 1),
+    louder = Privacy(clip_norm=1.0, noise_multiplier=1.0 + 1e-9)
+    longer = msgspec.structs.replace(
+        task, settings=msgspec.structs.replace(task.settings, local_steps=3, hessian_batch=7)
     )
     answers = [
-        private_update(task, theta, s, seed, 1, lambda _t: None, privacy=privacy, secret=SECRET).delta
-        for theta, s, privacy, seed in questions
+        private_update(task, start, state, 0, 1, print, privacy=config.privacy, secret=SECRET),
+        private_update(task, start + 1e-12, state, 0, 1, print, privacy=config.privacy, secret=SECRET),
+        private_update(task, start, other, 0, 1, print, privacy=config.privacy, secret=SECRET),
+        private_update(task, start, state, 1, 1, print, privacy=config.privacy, secret=SECRET),
+        private_update(task, start, state, 0, 1, print, privacy=louder, secret=SECRET),
+        private_update(longer, start, state, 0, 1, print, privacy=config.privacy, secret=SECRET),
     ]
-    for i, j in itertools.combinations(range(len(answers)), 2):
-        difference = (answers[i] - answers[j]).std() / 1e-9
-        assert difference == pytest.approx(np.sqrt(2.0), rel=0.4)
+    for one, two in itertools.combinations(answers, 2):
+        assert (one.delta - two.delta).std() == pytest.approx(np.sqrt(2.0), rel=0.4)
 
 
 def test_metrics_stay_with_an_agent_that_adds_noise() -> None:
