@@ -13,6 +13,9 @@ from edge_fed.program.exit_codes import ExitCode, ProgramError
 
 KEY_LENGTH = 40  # 32 bytes in Z85 (ZeroMQ RFC 32)
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+VALUES = {letter: value for value, letter in enumerate(Z85)}
+LARGEST = [2**32 // 85**power % 85 for power in range(4, -1, -1)]
+LARGEST[-1] -= 1  # five digits hold four bytes: up to 2**32 - 1
 MAX_AGENTS = 1_000_000  # per line; a range of more is a slip of the finger
 HINT = "correct it; a line is: KEY WHO, e.g. KEY 0,3-5 or KEY onboard; see SECURITY.md"
 
@@ -94,14 +97,12 @@ def check_key(text: str) -> str:
     """
     if len(text) != KEY_LENGTH:
         raise ValueError(f"{text[:8]!r}... has {len(text)} characters; a key has {KEY_LENGTH}")
-    wrong = next((letter for letter in text if letter not in Z85), None)
-    if wrong is not None:
+    digits = [VALUES.get(letter, -1) for letter in text]
+    if -1 in digits:
+        wrong = text[digits.index(-1)]
         raise ValueError(f"{text[:8]!r}... has the character {wrong!r}, which no key has")
     for at in range(0, KEY_LENGTH, 5):
-        value = 0
-        for letter in text[at : at + 5]:
-            value = value * 85 + Z85.index(letter)
-        if value >= 2**32:
+        if digits[at : at + 5] > LARGEST:
             raise ValueError(f"{text[:8]!r}... is no key: characters {at + 1} to {at + 5} are out of range")
     return text
 

@@ -149,8 +149,6 @@ def write_new_secret(path: Path, text: str) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
     except FileExistsError:
         raise exists(path) from None
     except OSError as error:
