@@ -83,7 +83,7 @@ def draw(seed: int) -> Sequence:
 
 
 def _settings(draws: Draws, seed: int) -> Scenario:
-    agents = draws.whole(2, 5)
+    agents = draws.whole(2, 4)
     correction: Literal["none", "control_variate"] = "control_variate" if draws.chance(0.35) else "none"
     variant = draws.one(("first_order", "exact", "fedavg_pg", "sg_mrl"))
     return Scenario(

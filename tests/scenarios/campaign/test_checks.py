@@ -119,6 +119,12 @@ def without_checkpoint(folder: Path) -> None:
     (folder / "checkpoints" / "round-000006.json").unlink()
 
 
+def late(folder: Path) -> None:
+    """The server's last word comes a minute later than it did."""
+    rows("events.jsonl", lambda lines: lines[-1].update(time=lines[-1]["time"] + 60))(folder)
+    rows(DIARY, lambda lines: lines[-1].update(time=lines[-1]["time"] + 60))(folder)
+
+
 def socket_file(folder: Path) -> None:
     """The first server's socket is left."""
     path = folder / "server.sock"
@@ -248,7 +254,7 @@ FORGERIES: dict[str, tuple[str, Forge, str]] = {
     ),
     "silence": (
         "nothing is silent",
-        rows(DIARY, lambda lines: lines[-1].update(time=lines[-1]["time"] + 60)),
+        late,
         "nothing was said for 6",
     ),
     "an undocumented end": (
