@@ -532,8 +532,8 @@ async def test_a_context_ends_although_nobody_reads(address):
 
 
 async def test_many_starts_and_stops_leak_nothing():
-    """50 contexts with both sockets; the leak check of the suite counts descriptors and threads."""
-    for _ in range(50):
+    """[wire 39] 200 contexts with both sockets; the suite's leak check counts descriptors and threads."""
+    for _ in range(200):
         async with connected("tcp://127.0.0.1:0") as (server, (agent,), (peer,)):
             server.send(peer, HELLO)
             await agent.receive()
