@@ -33,7 +33,7 @@ the names equal and the bounds within what a link accepts)."""
 
 PRESETS: dict[str, dict[str, float]] = {
     "ethernet": {"latency_s": 0.0002, "jitter_s": 0.0001, "bandwidth_bps": 1e9, "loss": 0.0},
-    "wifi": {"latency_s": 0.003, "jitter_s": 0.017, "bandwidth_bps": 2e7, "loss": 0.001},
+    "wifi": {"latency_s": 0.0015, "jitter_s": 0.011, "bandwidth_bps": 2e7, "loss": 0.001},
     "lte": {"latency_s": 0.035, "jitter_s": 0.03, "bandwidth_bps": 6e6, "loss": 0.0},
     "lora": {"latency_s": 0.06, "jitter_s": 0.1, "bandwidth_bps": 5470.0, "loss": 0.0},
 }
