@@ -1,11 +1,16 @@
 """The server of a run with private noise: counts every update that it saw, and asks for no measurement."""
 
+from pathlib import Path
+
 import msgspec
 
 from edge_fed.config import Privacy, RunConfig
+from edge_fed.federated.task import initial_params
 from edge_fed.params import crc32
+from edge_fed.program.run_folder import RunFolder
 from protocol import messages as m
 from server.ledger import Ledger, Released
+from server.recovery import recover
 from tests.server.fleet import FakeAgent, Fleet, config
 
 NOISY = Privacy(clip_norm=1.0, noise_multiplier=2.0)
@@ -82,3 +87,14 @@ def test_without_noise_nothing_is_counted() -> None:
     for agent in fleet.started(0, 1):
         agent.update()
     assert counts(fleet) == {}
+
+
+def test_a_round_that_an_earlier_process_had_open_counts_as_seen(tmp_path: Path) -> None:
+    """It may have received every update of it before it died; a round without noise counts for nothing."""
+    for privacy, expected in ((NOISY, {0: 1, 1: 1}), (Privacy(), {})):
+        settings = msgspec.structs.replace(config(agents="0-1", rounds=3), privacy=privacy)
+        folder = RunFolder.create(settings, tmp_path / str(len(expected)))
+        opened = {"event": "round_opened", "round": 1, "eligible": [0, 1], "cohort": [0, 1]}
+        folder.events.write_bytes(msgspec.json.encode(opened) + b"\n")
+        ledger = recover(folder, initial_params(settings)).ledger
+        assert {agent: seen.count for agent, seen in ledger.released.items()} == expected
