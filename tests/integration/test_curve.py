@@ -6,6 +6,7 @@ import tempfile
 
 import pytest
 import zmq
+from zmq.utils import z85
 
 from protocol.errors import AddressError, NotConnected
 from protocol.transport import AgentKeys, AgentSocket, Context, Guard, ServerSocket, make_pair, public_of
@@ -276,6 +277,17 @@ async def test_fifty_idle_strangers_do_not_keep_an_agent_out():
             writer.close()
 
 
+async def test_strangers_that_never_greet_are_hung_up_on(monkeypatch):
+    """After the time that a handshake may take."""
+    monkeypatch.setattr("protocol.transport.curve.HANDSHAKE_MS", 50)
+    async with served(door=Door(AGENT[0])) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(4096):
+                pass
+        writer.close()
+
+
 def test_public_keys():
     """The public key is that of the secret one, and can stand in a list that has comments."""
     for _ in range(50):
@@ -286,20 +298,17 @@ def test_public_keys():
 
 
 @contextlib.asynccontextmanager
-async def flipping(port, spoil):
-    """A relay to a port that changes the last byte of what the server sends next, once ``spoil`` is set."""
+async def relay(port, pass_on):
+    """A relay to a port; ``pass_on`` is given direction and data and returns what arrives."""
     handlers = set()
 
     async def copy(reader, writer, way):
         while data := await reader.read(65536):
-            if way == "down" and spoil.is_set():
-                spoil.clear()
-                data = data[:-1] + bytes([data[-1] ^ 1])
-            writer.write(data)
+            writer.write(pass_on(way, data))
             await writer.drain()
         writer.close()
 
-    async def relay(reader, writer):
+    async def handle(reader, writer):
         handlers.add(asyncio.current_task())
         upstream, upward = await asyncio.open_connection("127.0.0.1", port)
         ways = copy(reader, upward, "up"), copy(upstream, writer, "down")
@@ -309,7 +318,7 @@ async def flipping(port, spoil):
             with contextlib.suppress(OSError):
                 await end.wait_closed()
 
-    server = await asyncio.start_server(relay, "127.0.0.1", 0)
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
     yield server.sockets[0].getsockname()[1]
     server.close()
     await asyncio.wait(handlers)
@@ -319,9 +328,16 @@ async def test_what_was_changed_on_the_way_is_never_delivered(monkeypatch):
     """The agent does not see the message, takes it for no statement about keys, and dials again."""
     monkeypatch.setattr("protocol.transport.agent.DIAL_AGAIN_S", 0.01)
     spoil = asyncio.Event()
+
+    def flip(way, data):
+        if way == "up" or not spoil.is_set():
+            return data
+        spoil.clear()
+        return data[:-1] + bytes([data[-1] ^ 1])
+
     async with (
         served(door=Door(AGENT[0])) as server,
-        flipping(port_of(server), spoil) as port,
+        relay(port_of(server), flip) as port,
         agent_at(f"tcp://127.0.0.1:{port}", KEYS) as agent,
     ):
         refused = asyncio.create_task(agent.refused())
@@ -342,6 +358,31 @@ async def test_what_was_changed_on_the_way_is_never_delivered(monkeypatch):
         assert not refused.done()
         refused.cancel()
         await asyncio.wait([refused])
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+async def test_nothing_can_be_read_on_the_way(keyed):
+    """With keys neither what is said nor who says it; without, all of it."""
+    seen = bytearray()
+
+    def listen(_way, data):
+        seen.extend(data)
+        return data
+
+    async with (
+        served(door=Door(AGENT[0]) if keyed else None) as server,
+        relay(port_of(server), listen) as port,
+        agent_at(f"tcp://127.0.0.1:{port}", KEYS if keyed else None) as agent,
+    ):
+        await agent.writable()
+        agent.send([b"up-" * 20])
+        peer, _ = await server.receive()
+        server.send(peer, [b"down-" * 20])
+        await agent.receive()
+    for said in (b"up-", b"down-"):
+        assert (said in seen) is not keyed
+    for key in (*AGENT, *SERVER):
+        assert key.encode() not in seen and z85.decode(key) not in seen
 
 
 SIGNATURE = b"\xff" + bytes(7) + b"\x01\x7f"
