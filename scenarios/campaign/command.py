@@ -1,6 +1,7 @@
 """``python -m scenarios campaign``: random faults on real programs, judged; a bad seed says how to replay."""
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
@@ -45,14 +46,16 @@ def campaign(options: argparse.Namespace) -> int:
         ConfigError: A flag is wrong.
     """
     began = time.monotonic()
+    seeds = _seeds(options)
     folder = options.keep or Path(tempfile.mkdtemp(prefix="edge-fed-campaign-"))
     if options.seed is not None:
         verdicts = [run_one(options.seed, folder)]
     else:
-        seeds = _seeds(options)
         with open_bar("campaign") as report:
             verdicts = run_all(seeds, folder, options.jobs, report)
     verdicts = [_tidied(verdict, folder, keep=options.keep is not None) for verdict in verdicts]
+    with contextlib.suppress(OSError):  # it holds the folders of those with findings
+        folder.rmdir()
     _print(verdicts, time.monotonic() - began, options)
     return 1 if any(verdict.findings for verdict in verdicts) else 0
 
@@ -84,6 +87,8 @@ def _seeds(options: argparse.Namespace) -> Sequence[int]:
         faults.append(Fault("--sequences", f"is {options.sequences}", "at least 1"))
     if faults:
         raise ConfigError(faults, "command line")
+    if options.seed is not None:
+        return parse_seeds(str(options.seed), "--seed", "command line")
     if options.seeds:
         return parse_seeds(options.seeds, "--seeds", "command line")
     return range(options.sequences)

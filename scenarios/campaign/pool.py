@@ -57,6 +57,8 @@ def run_all(
                 report(len(done) / len(seeds), text)
             time.sleep(LOOK_S)
     finally:
+        for one in running:  # all at once: each takes a few seconds to end its programs
+            one.process.terminate()
         for one in running:
             _end(one)
     return [done[seed] for seed in sorted(done)]

@@ -30,6 +30,7 @@ def test_ten_sequences_leave_nothing_to_find(tmp_path: Path, capsys: pytest.Capt
         (["--sequences", "0"], "--sequences: is 0"),
         (["--jobs", "0"], "--jobs: is 0"),
         (["--seeds", "a"], "--seeds"),
+        (["--seed", "-1"], "--seed"),
     ],
 )
 def test_wrong_flags_are_refused(flags: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
