@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from edge_fed.params import params_sha256
 from edge_fed.program.exit_codes import ExitCode
 from edge_fed.program.run_folder import RunFolder
 from scenarios.cast import make_folder
@@ -72,6 +74,10 @@ class Programs:
         """The same for all of them."""
         for goal in self._agents:
             self.end(f"agent-{goal}", number, code, why)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Signals a program that lives on."""
+        self._running[name].send_signal(number)
 
     def held(self, times: int = 1, event: str = "held") -> None:
         """Waits until the server holds, or until something else has happened so often."""
@@ -163,6 +169,32 @@ def test_server_agents_and_both_restart_three_times(tmp_path: Path) -> None:
         assert run.log("server").count("is served at") == 7, "six restarts of the server"
     assert hashes(path) == [line["params_sha256"] for line in run_plain(scenario, Silent()).rounds]
     assert verify(path).outcome == "equal"
+
+
+def test_an_interrupted_round_is_not_the_end(tmp_path: Path) -> None:
+    """[complaints 19] SIGINT in an open round: the checkpoint before it loads, and --resume ends at K."""
+    scenario = tiny("", "agents.0.goals=0", "algorithm.rounds=4", "federation.keep_checkpoints=1")
+    path = tmp_path / "run"
+    with programs(scenario, path, agents=(0,), holds=(3,)) as run:
+        run.start_server()
+        run.start_agents()
+        run.held()
+        run.signal("agent-0", signal.SIGSTOP)
+        run.proceed(3)
+        run.held(1, "opened")
+        run.end("server", signal.SIGINT, ExitCode.INTERRUPTED, "stopped by SIGINT")
+        with np.load(path / "checkpoints/round-000002.npz") as file:
+            assert params_sha256(file["params"]) == hashes(path)[-1]
+        run.signal("agent-0", signal.SIGCONT)
+        run.end_agents(None, ExitCode.STOPPED, "stopped by SIGINT")
+        run.start_server()
+        run.start_agents()
+        run.held()
+        run.proceed(3)
+        run.end("server", None, ExitCode.OK, "the run is complete")
+        run.end_agents(None, ExitCode.OK, "the run is complete")
+    assert hashes(path) == [line["params_sha256"] for line in run_plain(scenario, Silent()).rounds]
+    assert [file.name for file in path.glob("checkpoints/*.npz")] == ["round-000004.npz"]
 
 
 def test_a_disk_that_fills_up_ends_all_programs_in_order(tmp_path: Path) -> None:

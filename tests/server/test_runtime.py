@@ -181,6 +181,7 @@ async def test_a_run_from_register_to_the_last_report(tmp_path: Path, durability
     assert summary["trajectories"] == {"0": 30, "1": 30}
     assert summary["evaluation_trajectories"] == 12
     assert summary["evaluation"]["meta_objective"] == 0.75
+    assert summary["best"] == {"round": 3, "meta_objective": 0.75}, "of equal ones the later"
     assert summary["onboarding"] == [{"goal": 5}]
     assert summary["bytes_received"] == sum(agent.socket.bytes_sent for agent in agents)
     assert summary["bytes_sent"] == sum(agent.socket.bytes_received for agent in agents)
