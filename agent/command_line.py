@@ -201,7 +201,7 @@ def _overrides(p: argparse.ArgumentParser, chosen: argparse.Namespace) -> Overri
     }
     faults: list[Fault] = []
     overrides = convert({name: value for name, value in tree.items() if value is not None}, Overrides, faults)
-    if overrides is None:
+    if overrides is None or faults:  # an unknown key alone gives a record
         p.error("; ".join(f"{_flag(fault.path)} {fault.message}" for fault in faults))
     for key, value in (overrides.link or {}).items():
         if key not in LINK_BOUNDS:

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from agent.__main__ import main as agent_main
-from agent.command_line import LINK_BOUNDS, main, parser
-from edge_fed import validation
+from agent.command_line import main, parser
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from protocol.transport import Context
@@ -78,6 +77,11 @@ def test_json_reports_the_end_as_one_object(tmp_path: Path) -> None:
         (["--goal", "0", "--link", "bandwidth_bps=0"], "from 1 to 1e+12"),
         (["--goal", "0", "--link", "jitter_s=nan"], "from 0 to 60"),
         (["--goal", "0", "--link", f"jitter_s={'9' * 400}"], "--link jitter_s"),
+        (["--goal", "0", "--profile", "lora-wan"], "'lora-wan'"),
+        (["--goal", "0", "--completeness", "1.5"], "--completeness"),
+        (["--goal", "0", "--completeness", "most"], "--completeness"),
+        (["--goal", "0", "--responsiveness", "mean_s=1"], "--responsiveness mean_s"),
+        (["--goal", "0", "--responsiveness", "spread=9"], "--responsiveness spread"),
         (["--goal", "0", "--env-arg", "=3"], "key=value"),
         (["--goal", "0", "--compute-delay", "inf"], "--compute-delay"),
         (["--goal", "0", "--save", "/no/such/folder/p.npz"], "no folder"),
@@ -101,11 +105,6 @@ def test_bad_arguments_are_usage_errors(
     error = capsys.readouterr().err
     assert named in error and "--help" in error
     assert error.count("\n") == 1 and len(error) < 1000
-
-
-def test_a_link_is_bounded_as_in_a_configuration() -> None:
-    """A longer latency would keep REGISTER from the server that could refuse it."""
-    assert LINK_BOUNDS == validation.LINK_BOUNDS
 
 
 def test_ctrl_c_while_modules_load_is_quiet(
