@@ -12,6 +12,7 @@ from rich.console import Console
 from edge_fed.errors import ConfigError, Fault
 from scenarios.faults.suite import chosen, library, run_suite
 from scenarios.faults.verdict import Verdict, judge
+from scenarios.proxy.rules import KINDS
 from scenarios.report import table_of
 from scenarios.script import load_scenario
 from scenarios.study.progress import open_bar
@@ -64,7 +65,11 @@ def _list(names: Sequence[str], *, as_json: bool) -> int:
     if as_json:
         print(json.dumps([dict(zip(("name", "proves"), row, strict=True)) for row in rows]))
     else:
-        Console().print(table_of("Faults", ("name", "what it proves"), rows))
+        console = Console()
+        console.print(table_of("Faults", ("name", "what it proves"), rows))
+        kinds = [(name, kind.meaning, ", ".join((*kind.needs, *kind.takes))) for name, kind in KINDS.items()]
+        title = 'For a timeline of your own: do = "fault", args = { kind = ... }; also direction, for_s'
+        console.print(table_of(title, ("kind", "meaning", "arguments"), kinds))
     return 0
 
 

@@ -15,7 +15,8 @@ from tests.scenarios.faults.test_verdict import evidence, line
 def test_the_list_says_what_each_proves(capsys: pytest.CaptureFixture[str]) -> None:
     """As a table and as JSON."""
     assert main(["faults", "--list"]) == 0
-    assert "socket heartbeats" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "socket heartbeats" in shown and "half_open" in shown
     assert main(["faults", "--list", "--json", "partition"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["name"] == "partition" and "cut off" in found["proves"]

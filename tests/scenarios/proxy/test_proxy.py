@@ -61,6 +61,13 @@ def phase(frames: list[memoryview]) -> str:
     return message.phase
 
 
+async def connected_again(proxy: Proxy) -> None:
+    """Waits for a second connection; the proxy has no event for it."""
+    async with asyncio.timeout(WAIT_S):
+        while proxy.connections < 2:
+            await asyncio.sleep(0.005)
+
+
 @contextlib.asynccontextmanager
 async def between(scheme: str, limits: Limits | None = None) -> AsyncIterator[Between]:
     """Both ends have heard of each other."""
@@ -147,8 +154,7 @@ async def test_a_cut_in_the_middle_of_a_message(scheme: str) -> None:
     async with between(scheme) as made:
         made.proxy.arm(Rule(kind="cut", direction="up", count=1))
         made.agent.send([b"x" * 500_000, b"y" * 500_000])
-        while made.proxy.connections < 2:
-            await asyncio.sleep(0)
+        await connected_again(made.proxy)
         await asyncio.wait_for(made.agent.writable(), WAIT_S)
         made.up("again")
         assert await made.heard() == ["again"]
@@ -169,8 +175,7 @@ async def test_a_stale_link_is_found_by_socket_heartbeats(
         made.proxy.arm(Rule(kind="half_open"))
         made.up("lost")
         made.proxy.heal()
-        while made.proxy.connections < 2:
-            await asyncio.sleep(0.005)  # the proxy has no event for it
+        await connected_again(made.proxy)
         await asyncio.wait_for(made.agent.writable(), WAIT_S)
         made.up("again")
         assert await made.heard() == ["again"], "what the dead connection swallowed is lost"
@@ -206,8 +211,7 @@ async def test_one_large_frame_does_trip_them(monkeypatch: pytest.MonkeyPatch) -
     async with between("tcp", Limits(chunk_bytes=1024 * 1024)) as made:
         made.proxy.arm(Rule(kind="throttle", direction="down", bytes_per_s=RATE))
         made.server.send(made.peer, [bytes(700_000)])
-        while made.proxy.connections < 2:
-            await asyncio.sleep(0.005)
+        await connected_again(made.proxy)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -279,8 +283,7 @@ async def test_curve_hides_messages_and_bytes_stay_bytes(tmp_path: Path) -> None
         assert await asyncio.to_thread(server.recv) == b"x" * 1000
         proxy.arm(Rule(kind="cut", direction="up", count=1))
         agent.send(b"y" * 1000)
-        while proxy.connections < 2:
-            await asyncio.sleep(0.005)
+        await connected_again(proxy)
         agent.send(b"z")
         assert await asyncio.to_thread(server.recv) == b"z"
         assert proxy.done == {"throttle both": 1, "freeze both": 1, "cut up": 1}
