@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent import events as e
 from agent.runtime import AgentProgram
-from edge_fed.config import Overrides
+from edge_fed.config import Overrides, Responsiveness
 from edge_fed.params import crc32
+from edge_fed.profiles import PRESETS, response_s
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from protocol import messages as m
 from protocol.codec import PREAMBLE, encode
 from protocol.limits import MAGIC, MINOR
+from protocol.link import LinkProfile
 from protocol.transport import Context
 from tests.agent.fake_server import FakeServer, Scripted, program
 from tests.agent.scripted import INITIAL, LIMITS, params
@@ -268,3 +271,31 @@ async def test_a_bug_in_carrying_out_ends_with_its_trace(context: Context, tmp_p
     server.say(m.Init(round=1, crc32=crc32(params()), final=True), params=params())
     with pytest.raises(ZeroDivisionError):
         await finish(server, running)
+
+
+async def test_what_the_run_says_of_a_device_takes_effect(context: Context, tmp_path: Path) -> None:
+    """Link, delay and responsiveness come with the configuration; the draws are those of the run's seed."""
+    slow = Responsiveness(median_s=0.001, spread=0.5)
+    said = Overrides(profile="ethernet", compute_delay_s=0.002, responsiveness=slow)
+
+    class Profiled(Scripted):
+        """Has been told what device it is."""
+
+        def perform(self, work: e.Work, progress: Any) -> e.Event:
+            """As the script, with the overrides of the run's table."""
+            event = super().perform(work, progress)
+            if isinstance(event, e.Built):
+                return msgspec.structs.replace(event, seed=7, overrides=said)
+            return event
+
+    server = FakeServer(context)
+    agent, _, _ = program(context, tmp_path, performer=Profiled())
+    running = asyncio.create_task(agent.run())
+    await server.welcome()
+    server.theta(1)
+    assert (await server.hear(m.Update)).round == 1
+    assert agent._worker.delay_s == 0.002
+    assert agent._worker.response_s(5) == response_s(slow, 7, 3, 5)
+    assert agent._carriage._link.profile == LinkProfile(**PRESETS["ethernet"])
+    server.shutdown()
+    assert await finish(server, running) is ExitCode.OK
