@@ -1,10 +1,11 @@
 """Every committed input through its target: seeds, what the fuzzer learned, and what it once found."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.fuzz.__main__ import CORPUS, FINDINGS
+from tests.fuzz.__main__ import CORPUS, EXIT_MISSING, FINDINGS, main
 from tests.fuzz.catch import finding, minimise
 from tests.fuzz.framing import frame, unframe
 from tests.fuzz.targets import TARGETS
@@ -54,3 +55,12 @@ def test_a_finding_is_told_apart_and_made_small() -> None:
     assert minimise(target, noise + b"x" + noise) == b"x"
     assert minimise(target, noise + b"yz" + noise) == b"yz"
     assert finding(target, b"yz") != finding(target, b"x") and finding(target, b"") is None
+
+
+def test_without_atheris_the_runner_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is an extra, and no test needs it."""
+    monkeypatch.setitem(sys.modules, "atheris", None)
+    assert main(["codec", "--seconds", "1"]) == EXIT_MISSING
+    assert "pip install -e '.[fuzz]'" in capsys.readouterr().err
