@@ -103,7 +103,7 @@ def test_programs_equal_plain(transport: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("point", ["theta", "update", "array", "half-sidecar", "committed"])
+@pytest.mark.parametrize("point", ["theta", "update", "array", "committed"])
 def test_a_killed_server_changes_no_bits(point: str, tmp_path: Path) -> None:
     """[complaints 18, 20] SIGKILL after THETA, between UPDATEs, in and after the commit; then --resume.
 
