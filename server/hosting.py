@@ -29,7 +29,7 @@ class Hosting:
 
     def outstanding(self) -> tuple[int, ...]:
         """Goals whose report is due."""
-        return self.onboarding.outstanding(self._room.members.onboarders())
+        return self.onboarding.outstanding(self._room.members.onboarders(), self._room.last_round)
 
     def ask(self, member: Member, message: Onboard, now: float) -> None:
         """An onboarder wants an initialization."""

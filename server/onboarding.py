@@ -152,10 +152,10 @@ class Onboarding:
         """Takes over a report, perhaps from an earlier server process."""
         self.reports[row["agent"], row["incarnation"], row["round"]] = row
 
-    def outstanding(self, connected: Iterable[Member]) -> tuple[int, ...]:
-        """Goals whose report is due: announced ones, and those of connected onboarders."""
+    def outstanding(self, connected: Iterable[Member], final: int) -> tuple[int, ...]:
+        """Goals whose report is due: announced ones, of round ``final``, and those of connected onboarders."""
         reported = {(agent, incarnation) for agent, incarnation, _round in self.reports}
-        goals = self.announced - {agent for agent, _incarnation in reported}
+        goals = self.announced - {agent for agent, _incarnation, round_ in self.reports if round_ == final}
         here = {m.agent for m in connected if (m.agent, m.incarnation.hex()) not in reported}
         return tuple(sorted(goals | here))
 

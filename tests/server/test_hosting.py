@@ -106,6 +106,20 @@ def test_the_server_waits_for_announced_and_connected_onboarders() -> None:
     assert [row["goal"] for row in fleet.machine.course.hosting.onboarding.rows()] == [5, 6]
 
 
+def test_an_announced_goal_that_was_measured_in_between_is_waited_for_again() -> None:
+    """What is announced is measured after the last round; an earlier report of the goal is another one."""
+    fleet = Fleet(config(rounds=2, onboard=(5,)))
+    fleet.started(0, 1, 2)
+    play(fleet, 1)
+    early = guest(fleet, 5, "now")
+    report(early)
+    early.send(m.Bye())
+    play(fleet, 1)
+    assert not fleet.of(e.Exit)
+    report(guest(fleet, 5))
+    assert fleet.of(e.Exit)[-1].outcome == "finished"
+
+
 def test_onboarders_that_never_come_are_waited_for_until_the_deadline() -> None:
     """The run is complete all the same; the missing goals are named."""
     fleet = Fleet(config(onboard="5-6", join_deadline_s=30.0))
