@@ -240,8 +240,9 @@ class Director:
                     self._waited.pop(child, None)
                     return True
                 since = self._waited.setdefault(child, now)
-                if child in self._alive and now >= since + step.patience_s and child in self._doomed:
+                if child in self._alive and now >= since + step.patience_s:
                     del self._waited[child]
+                    self._doomed[child] = 0.0
                     orders.append(Note("warning", f"{child} did not come to the point where it was to die"))
                     orders.append(Kill(child))
                 return False

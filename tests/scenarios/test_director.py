@@ -135,6 +135,21 @@ def test_an_agent_that_cannot_come_to_its_point_is_killed_at_the_next_boundary()
     assert stage.tell(Ended("agent-3", -9), Spoke("server", "lost", {"agent": 3}))[-1] == proceed(6)
 
 
+def test_an_agent_that_died_and_came_back_before_its_point_is_killed_at_the_next_boundary() -> None:
+    """A restart in seconds took the process that was armed; the new one knows of no point."""
+    both = action("kill", args='point = "trained"') + action("restart", when="at_s = 1")
+    stage = Stage(scenario_of(both)).running()
+    stage.server("held", round=5)
+    stage.now = 1.0
+    assert Kill("agent-3") in stage.tell(Tick())
+    stage.tell(Ended("agent-3", -9), Spoke("server", "lost", {"agent": 3}))
+    stage.ready(3)
+    assert stage.server("held", round=6) == []
+    stage.now = 6.0
+    assert stage.tell(Tick())[-1] == Kill("agent-3")
+    assert stage.tell(Ended("agent-3", -9), Spoke("server", "lost", {"agent": 3}))[-1] == proceed(6)
+
+
 def test_a_server_that_ends_before_it_comes_to_its_point_is_not_started_again() -> None:
     """A cohort of one has no point between two updates: the run is over when the server says so."""
     stage = Stage(scenario_of(action("kill", "server", args='point = "update"'))).running()
