@@ -153,7 +153,7 @@ class Onboarding:
         self.reports[row["agent"], row["incarnation"], row["round"]] = row
 
     def outstanding(self, connected: Iterable[Member], final: int) -> tuple[int, ...]:
-        """Goals whose report is due: announced ones (of round ``final``), and those of connected onboarders."""
+        """Goals whose report is due: announced ones, of round ``final``, and connected ones."""
         reported = {(agent, incarnation) for agent, incarnation, _round in self.reports}
         goals = self.announced - {agent for agent, _incarnation, round_ in self.reports if round_ == final}
         here = {m.agent for m in connected if (m.agent, m.incarnation.hex()) not in reported}
