@@ -2,9 +2,12 @@
 
 A DEALER reconnects unseen and what was in its pipe is gone, so delivery is inferred. The pipe is first in
 first out and the server answers every heartbeat: the answer to a heartbeat that went out AFTER a message
-proves that the message was processed or lost. If its receipt has not come by then, it was lost.
+proves that the message was processed or lost. If its receipt has not come by then, it was lost. Heartbeats
+and answers may be lost, too: one that is open for longer than a lease is no longer counted, or every loss
+would make the next one be noticed later.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -43,7 +46,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self._parcels: dict[Kind, Parcel] = {}
-        self._open_beats = 0
+        self._open_beats: deque[float] = deque()  # when those left that were not answered yet
 
     def put(self, kind: Kind, parcel: Parcel) -> None:
         """Replaces the parcel of this kind."""
@@ -68,7 +71,7 @@ class Outbox:
         waiting = (p for p in self._parcels.values() if not p.travelling and not p.delivered)
         due = [p for p in waiting if legal(type(p.message))]
         for parcel in due:
-            parcel.travelling, parcel.before = True, self._open_beats
+            parcel.travelling, parcel.before = True, len(self._open_beats)
         return due
 
     def again(self, kind: Kind) -> None:
@@ -76,14 +79,19 @@ class Outbox:
         if parcel := self._parcels.get(kind):
             parcel.travelling = parcel.delivered = False
 
-    def beat(self) -> None:
+    def beat(self, now: float) -> None:
         """A heartbeat goes out."""
-        self._open_beats += 1
+        self._open_beats.append(now)
 
-    def beat_answered(self) -> None:
+    def beat_answered(self, now: float, lease_s: float) -> None:
         """An answer came; a parcel that it overtook without a receipt was lost."""
-        self._open_beats = max(0, self._open_beats - 1)
-        for parcel in (p for p in self._parcels.values() if p.travelling and not p.delivered):
+        while self._open_beats and now - self._open_beats[0] > lease_s:
+            self._open_beats.popleft()
+            for parcel in self._travelling():
+                parcel.before = max(0, parcel.before - 1)
+        if self._open_beats:
+            self._open_beats.popleft()
+        for parcel in self._travelling():
             if parcel.before > 0:
                 parcel.before -= 1
             else:
@@ -91,6 +99,9 @@ class Outbox:
 
     def new_session(self) -> None:
         """Nothing that was sent before counts."""
-        self._open_beats = 0
+        self._open_beats.clear()
         for parcel in self._parcels.values():
             parcel.travelling = parcel.delivered = False
+
+    def _travelling(self) -> list[Parcel]:
+        return [p for p in self._parcels.values() if p.travelling and not p.delivered]

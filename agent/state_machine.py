@@ -106,7 +106,7 @@ class Machine:
         self._send(self._plan.register(self._session.run), now)
 
     def _beat(self, now: float) -> None:
-        self._duties.outbox.beat()
+        self._duties.outbox.beat(now)
         phase, held = self._duties.phase, self._duties.held
         self._send(m.Heartbeat(phase=phase, progress=self._progress, round=held), now)
 
@@ -213,9 +213,9 @@ class Machine:
             self._contact.lost(now)
             self._register(now)
 
-    def _heartbeat(self, message: m.Heartbeat, _event: e.Received, _now: float) -> None:
+    def _heartbeat(self, message: m.Heartbeat, _event: e.Received, now: float) -> None:
         self._server_says = message.message
-        self._duties.outbox.beat_answered()
+        self._duties.outbox.beat_answered(now, self._contact.lease_s)
 
     def _theta(self, message: m.Theta, event: e.Received, _now: float) -> None:
         self._duties.theta(event, message, self._out)
