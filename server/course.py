@@ -257,6 +257,10 @@ class Course:
         if self._returning and (here >= need or only_measuring):
             self._go(now)
             return
+        if self._returning:  # whoever was there may need longer to be started again
+            self._returning = ()
+            self._await_anybody(now)
+            return
         missing = _names(self._absent())
         why = f"{here} training agents are here, {need} are needed; missing: {missing}"
         self.end(ExitCode.QUORUM, "failed", why)

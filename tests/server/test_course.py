@@ -216,6 +216,22 @@ def test_a_resumed_run_that_ended_for_skipped_rounds_gets_another_chance() -> No
     assert fleet.machine.course.phase == "running"
 
 
+def test_a_resumed_server_to_which_nobody_comes_back_in_time_waits_for_the_first_who_does() -> None:
+    """A whole fleet that is started again may need longer than a round; join_deadline_s bounds that wait."""
+    resume = Resume(evaluated=frozenset({0}), expected=(0, 1, 2))
+    settings = config(rounds=9, round_deadline_s=3.0, join_deadline_s=90.0)
+    fleet = Fleet(settings, ledger=lambda a: Ledger(a.initial, 4), resume=resume)
+    fleet.wait(3.5)
+    assert not fleet.of(e.Exit)
+    fleet.wait(80.0)
+    assert fleet.of(e.Wait)[-1].what == "any training agent"
+    fleet.join(1)
+    assert fleet.machine.course.phase == "running"
+    late = Fleet(settings, ledger=lambda a: Ledger(a.initial, 4), resume=resume)
+    late.wait(94.0)
+    assert late.exit.code == ExitCode.QUORUM
+
+
 def test_a_heartbeat_tells_agents_what_the_server_waits_for() -> None:
     """An agent that idles can say whom the run waits for and how long."""
     fleet = Fleet()
