@@ -14,6 +14,8 @@ from edge_fed.program.run_folder import RunFolder
 from scenarios.bench import gauge
 
 START_S = 60.0
+WORK_S = 180.0  # on a machine that does much else
+TAIL_BYTES = 1000  # holds the newest samples
 END_S = 90.0  # longer than an agent's patience without a server
 
 
@@ -90,6 +92,18 @@ class Fleet:
         child.send_signal(signal.SIGTERM if orderly else signal.SIGKILL)
         child.wait(END_S)
 
+    def wait_for(self, name: str) -> None:
+        """Waits until a program's newest process works for rounds, as its first sample says.
+
+        Raises:
+            RuntimeError: It does not.
+        """
+        child, deadline = self._running[name], time.monotonic() + WORK_S
+        while not any(sample.process == child.pid for sample in self._tail(name)):
+            if time.monotonic() > deadline or child.poll() is not None:
+                raise RuntimeError(f"{name} does not work: {self._log(name).read_text()[-2000:]}")
+            time.sleep(0.05)
+
     def finish(self, *, stop: bool) -> None:
         """Waits for the end of the run, or ends it; then all programs end by themselves.
 
@@ -105,10 +119,15 @@ class Fleet:
         for child in self._running.values():
             child.wait(END_S)
 
+    def _tail(self, name: str) -> list[gauge.Sample]:
+        with self._told(name).open("rb") as told:
+            told.seek(max(0, self._told(name).stat().st_size - TAIL_BYTES))
+            return gauge.samples_in(told.read())
+
     def samples(self) -> dict[str, list[gauge.Sample]]:
         """What every program has told, by name; several processes one after the other."""
         names = ("server", *(f"agent-{goal}" for goal in range(self._agents)))
-        return {name: gauge.samples(self._told(name)) for name in names}
+        return {name: gauge.samples_in(self._told(name).read_bytes()) for name in names}
 
     def _start(self, name: str, module: str, *arguments: str) -> None:
         command = [sys.executable, "-P", "-m", f"scenarios.bench.{module}", *arguments]
