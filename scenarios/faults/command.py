@@ -18,10 +18,6 @@ from scenarios.script import load_scenario
 from scenarios.study.progress import open_bar
 
 FOLDER = Path("runs/faults")
-COLUMNS = ("fault", "what it did", "rounds", "excused", "again", "copies", "s", "")
-LEGEND = (
-    "excused: agent in round (reason); again: connections after the first; copies: refused, had come before"
-)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -74,41 +70,32 @@ def _list(names: Sequence[str], *, as_json: bool) -> int:
 
 
 def _print(verdicts: Sequence[Verdict], seconds: float, folder: Path) -> None:
-    console = Console()
-    table = table_of("Faults", COLUMNS, [row_of(verdict) for verdict in verdicts])
-    for column in (table.columns[0], *table.columns[4:]):
-        column.no_wrap = True
-    console.print(table)
-    console.print(LEGEND, highlight=False)
     for verdict in verdicts:
+        print(line_of(verdict))
         for finding in verdict.findings:
-            console.print(f"{verdict.name}: {finding}", soft_wrap=True, highlight=False, markup=False)
+            print(f"    {finding}")
         if verdict.findings:
-            again = f"python -m scenarios run {library()[verdict.name]}"
-            console.print(f"  see {folder / verdict.name}; again: {again}", soft_wrap=True, highlight=False)
+            path = library()[verdict.name]
+            print(f"    see {folder / verdict.name}; again: python -m scenarios run {path}")
     failed = sum(bool(verdict.findings) for verdict in verdicts)
-    console.print(f"{len(verdicts) - failed} of {len(verdicts)} passed in {seconds:.0f} s", highlight=False)
+    print(f"{len(verdicts) - failed} of {len(verdicts)} passed in {seconds:.0f} s")
 
 
-def row_of(verdict: Verdict) -> tuple[str, ...]:
-    """One line of the report."""
-    acted = ", ".join(f"{what} x{times}" if times > 1 else what for what, times in most(verdict.acted))
-    excused = "; ".join(
-        f"{agent} in {round_} ({reason})"
+def line_of(verdict: Verdict) -> str:
+    """One line of the report: the verdict, the figures, what the fault did, and who was excused."""
+    passed = "FAILED" if verdict.findings else "same bits" if verdict.same_bits else "passed"
+    figures = (
+        f"{verdict.rounds} rounds, {verdict.reconnects} reconnects, {verdict.copies_refused} copies refused,"
+        f" {verdict.seconds:.0f} s"
+    )
+    excused = ", ".join(
+        f"agent {agent} in round {round_} ({reason})"
         for round_, missing in verdict.excused.items()
         for agent, reason in missing.items()
     )
-    passed = "same bits" if verdict.same_bits else "passed"
-    return (
-        verdict.name,
-        acted,
-        str(verdict.rounds),
-        excused,
-        str(verdict.reconnects),
-        str(verdict.copies_refused),
-        f"{verdict.seconds:.0f}",
-        "FAILED" if verdict.findings else passed,
-    )
+    did = ", ".join(what if times == 1 else f"{what} x{times}" for what, times in most(verdict.acted))
+    tail = f"; excused: {excused}" if excused else ""
+    return f"{verdict.name:<20}{passed:<11}{figures}; {did}{tail}"
 
 
 def most(acted: dict[str, int], shown: int = 3) -> list[tuple[str, int]]:

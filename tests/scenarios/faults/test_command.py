@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.command_line import main
-from scenarios.faults.command import most, row_of
+from scenarios.faults.command import line_of, most
 from scenarios.faults.suite import library
 from scenarios.faults.verdict import judge
 from tests.scenarios.faults.test_verdict import evidence, line
@@ -33,13 +33,17 @@ def test_wrong_flags(flags: list[str], text: str, capsys: pytest.CaptureFixture[
     assert text in capsys.readouterr().err
 
 
-def test_a_row_says_what_happened() -> None:
-    """Excused agents with their reasons, and the verdict."""
+def test_a_line_says_what_happened() -> None:
+    """The figures, what the fault did, excused agents with their reasons, and the verdict."""
     rounds = [line(1), line(2, (0, 1, 2), missing={"3": "lease"})]
-    row = row_of(judge(evidence(rounds=rounds, calm=[line(1), line(2, params_sha256="x")])))
-    assert row == ("update-lost", "drop up UPDATE", "2", "3 in 2 (lease)", "1", "3", "4", "passed")
-    assert row_of(judge(evidence(verified="different")))[-1] == "FAILED"
-    assert row_of(judge(evidence()))[-1] == "same bits"
+    found = line_of(judge(evidence(rounds=rounds, calm=[line(1), line(2, params_sha256="x")])))
+    assert found.split(None, 2) == [
+        "update-lost",
+        "passed",
+        "2 rounds, 1 reconnects, 3 copies refused, 4 s; drop up UPDATE; excused: agent 3 in round 2 (lease)",
+    ]
+    assert "FAILED" in line_of(judge(evidence(verified="different")))
+    assert "same bits" in line_of(judge(evidence()))
     assert most({"a": 1, "b": 9, "c": 2, "d": 3, "e": 1}) == [("b", 9), ("d", 3), ("c", 2), ("others", 2)]
 
 
