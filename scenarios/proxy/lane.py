@@ -15,7 +15,7 @@ from protocol.header import unpack
 from protocol.link import Direction
 from scenarios.proxy.armed import Armed, check
 from scenarios.proxy.rules import Rule
-from scenarios.proxy.zmtp import Framing, Piece, frames
+from scenarios.proxy.zmtp import Framing, Greeting, Piece, frames
 
 FULL_BYTES = 128 * 1024  # more is not read before some has left: a slow receiver is felt by the sender
 SLICE_S = 0.02  # a throttle lets so many seconds' worth of bytes go at a time
@@ -37,11 +37,13 @@ class Lane:
 
     Attributes:
         ended: The sender has closed.
+        spoke: More than a greeting came: this is no mere look at who is there.
         lost_bytes: Swallowed because this direction is half open.
     """
 
     def __init__(self, armed: Armed, direction: Direction) -> None:
         self.ended = False
+        self.spoke = False
         self.lost_bytes = 0
         self._armed = armed
         self._direction = direction
@@ -94,6 +96,7 @@ class Lane:
             self.lost_bytes += len(data)
             return
         for part in self._framing.feed(data):
+            self.spoke = self.spoke or not isinstance(part, Greeting)
             if isinstance(part, Piece):
                 self._piece(part, now)
             else:

@@ -27,23 +27,27 @@ class Proxy:
 
     Attributes:
         address: Where agents connect; empty before `listen`.
-        connections: How many were carried so far.
     """
 
     def __init__(self, agent: int, seed: int = 0, report: Callable[[str], None] = lambda _: None) -> None:
         self.address = ""
-        self.connections = 0
         self._agent = agent
         self._armed = Armed(seed, agent)
         self._report = report
         self._upstream: Address
         self._server: asyncio.Server | None = None
+        self._carried = 0  # connections that have ended
         self._open: dict[asyncio.Task[None], Connection | None] = {}
 
     @property
     def done(self) -> dict[str, int]:
         """What the faults did so far: ``drop up UPDATE`` -> how often."""
         return dict(self._armed.done)
+
+    @property
+    def connections(self) -> int:
+        """How many were made so far in which the agent said more than a greeting."""
+        return self._carried + sum(connection.up.spoke for connection in self._connections())
 
     async def listen(self, address: str, upstream: str) -> str:
         """Opens the listening place.
@@ -134,12 +138,14 @@ class Proxy:
             end.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         task = asyncio.current_task()
         assert task is not None
-        self.connections += 1
         self._open[task] = connection = Connection(self._armed, near, far)
         try:
             await connection.run()
         except (NotZmtp, OpaqueStream) as error:
             self._report(f"the connection of agent {self._agent} was closed: {error}")
+        finally:
+            self._open[task] = None
+            self._carried += connection.up.spoke
 
 
 async def _connect(upstream: Address) -> Stream:

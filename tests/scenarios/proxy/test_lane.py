@@ -4,7 +4,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenarios.proxy.armed import Armed, OpaqueStream
@@ -171,6 +171,7 @@ def test_an_encrypted_stream_refuses_faults_of_whole_messages() -> None:
     assert sent == greeting("CURVE") + frame(b"secret")[:4] and way.cut
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.sampled_from([HELLO, BEAT, ACK, PING]), max_size=12),
     st.lists(st.integers(0, 5000), max_size=8),

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenarios.proxy.zmtp import Command, Framing, Greeting, NotZmtp, Part, Piece, frames
@@ -44,6 +44,7 @@ def whole(parts: list[Part]) -> list[bytes]:
     return found
 
 
+@settings(max_examples=50)
 @given(streams(), st.lists(st.integers(0, 10_000), max_size=12))
 def test_any_split_gives_the_same_messages(
     made: tuple[bytes, list[list[bytes]], int], cuts: list[int]
