@@ -50,8 +50,9 @@ class Recorder:
         self._archive: Archive | None = None
         self._next_array = folder.checkpoints / ".next.npz"
         self._next_sidecar = folder.checkpoints / ".next.json"
-        self._newest = self._synced = self._syncing = NONE
         federation, there = folder.config.federation, folder.committed_rounds()
+        self._newest = self._synced = NONE
+        self._syncing = there[-1] if there else NONE
         self.retention = Retention(federation.keep_checkpoints, federation.keep_best, there)
         for row in folder.rows(folder.evaluations):
             self.retention.evaluated(row)

@@ -126,6 +126,12 @@ def test_what_is_on_the_disk_stays_until_something_newer_is(tmp_path: Path) -> N
     assert folder.committed_rounds() == [5, 6]
     recorder.close()
     assert folder.committed_rounds() == [6]
+    recorder = Recorder(folder, lambda: None)
+    for round_ in (7, 8):
+        recorder.commit(commit(round_, np.full(4, float(round_)), None), 0, 0)
+    assert folder.committed_rounds() == [6, 8], "what the process before has left"
+    recorder.close()
+    assert folder.committed_rounds() == [8]
 
 
 def test_a_checkpoint_that_an_onboarder_waits_for_is_not_removed_under_it() -> None:
