@@ -36,6 +36,7 @@ CRYPTOGRAPHIC = int(zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)
 
 SOON_S = 3.0  # a server that cannot read our first box hangs up at once; one that is stuck after 5 s
 SEVERAL = 3
+MANY = 30  # once a handshake has succeeded, the key was right: both sides may be starved of time instead
 
 
 def kind_of(event: int, value: int, *, keyed: bool) -> Kind:
@@ -77,6 +78,7 @@ class Judge:
         self.given_up = False
         self._keyed = keyed
         self._stands = False
+        self._needed = SEVERAL
         self._connected_at = 0.0
         self._broken_off = 0
 
@@ -89,6 +91,7 @@ class Judge:
         elif event == SUCCEEDED:
             self._broken_off = 0
             self._stands = True
+            self._needed = MANY
         elif event == DISCONNECTED:
             stood, self._stands = self._stands, False
             self.given_up = True
@@ -105,7 +108,7 @@ class Judge:
             return kind
         soon = now - self._connected_at < SOON_S
         self._broken_off = self._broken_off + 1 if soon else 0
-        if self._broken_off < SEVERAL:
+        if self._broken_off < self._needed:
             return None
         self._broken_off = 0
         return "broken_off"

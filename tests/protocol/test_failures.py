@@ -8,6 +8,7 @@ from protocol.transport.failures import (
     CRYPTOGRAPHIC,
     DISCONNECTED,
     KINDS,
+    MANY,
     MISMATCH,
     NO_DETAIL,
     PROTOCOL,
@@ -77,12 +78,15 @@ def test_slow_breaks_are_a_stuck_server():
     assert tries(Judge(keyed=True), SOON_S, 50) == [None] * 50
 
 
-def test_a_success_clears_the_count():
-    """Breaks that are not in a row are accidents."""
+def test_a_success_clears_the_count_and_asks_for_more():
+    """Breaks that are not in a row are accidents; a key that was right once is doubted late."""
     judge = Judge(keyed=True)
-    for _ in range(10):
-        assert tries(judge, 0.01, SEVERAL - 1) == [None] * (SEVERAL - 1)
-        assert judge.event(SUCCEEDED, 0, 1.0) is None
+    assert tries(judge, 0.01, SEVERAL - 1) == [None] * (SEVERAL - 1)
+    for _ in range(3):
+        judge.event(SUCCEEDED, 0, 1.0)
+        judge.event(DISCONNECTED, 9, 1.0)
+        assert tries(judge, 0.01, MANY - 1) == [None] * (MANY - 1)
+    assert tries(judge, 0.01, 1) == ["broken_off"]
 
 
 def test_causes_are_told_at_once():
