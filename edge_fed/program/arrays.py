@@ -25,6 +25,9 @@ def read_arrays(path: Path) -> dict[str, F8]:
     """
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            stated = sum(info.compress_size for info in archive.infolist())
+            if stated > file.seek(0, io.SEEK_END):  # room is made for them before they are read
+                raise ValueError(f"{stated} bytes are stated, which are not there")
             found = {i.filename.removesuffix(".npy"): _array(archive, i) for i in archive.infolist()}
             file.seek(COUNT_AT, io.SEEK_END)
             if len(found) != int.from_bytes(file.read(2), "little"):

@@ -1,12 +1,16 @@
 """Reading arrays that anything may have happened to."""
 
 import io
+import tracemalloc
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edge_fed.program.arrays import read_arrays
+
+LYING = Path(__file__).parents[2] / "fuzz/findings/state/size-that-the-file-does-not-have"
 
 
 def test_what_numpy_saved_is_read_to_the_bit_and_cannot_be_written(tmp_path):
@@ -43,6 +47,17 @@ def test_a_compressed_archive_is_refused(tmp_path):
     np.savez_compressed(tmp_path / "file.npz", zeros=np.zeros(1_000_000))
     with pytest.raises(ValueError, match="is compressed"):
         read_arrays(tmp_path / "file.npz")
+
+
+def test_a_size_that_lies_takes_no_memory(tmp_path):
+    """264 bytes that state two gigabytes (found by fuzzing): zipfile makes room for one before it reads."""
+    (tmp_path / "file.npz").write_bytes(LYING.read_bytes())
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="bytes are stated, which are not there"):
+        read_arrays(tmp_path / "file.npz")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_a_shape_that_lies_takes_no_memory(tmp_path):
