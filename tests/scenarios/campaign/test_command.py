@@ -7,7 +7,7 @@ import pytest
 
 from scenarios.command_line import main
 
-SEEDS = "0-9"
+SEEDS = "39,52,58,83,198,261,285,302,309,315"  # quick ones that together draw nearly everything
 
 
 @pytest.mark.processes
