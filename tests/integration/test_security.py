@@ -15,6 +15,7 @@ import pytest
 
 from edge_fed.program.exit_codes import ExitCode
 from scenarios.cast import make_folder
+from scenarios.command_line import main as scenarios
 from scenarios.plain import run_plain
 from scenarios.processes import Processes
 from scenarios.runner import run_networked
@@ -259,3 +260,11 @@ def test_an_old_libzmq_is_refused(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=GONE_S)
         assert done.returncode == ExitCode.USAGE
         assert "libzmq 4.3.4 is too old, 4.3.5 is needed; type: pip install -U pyzmq" in done.stderr
+
+
+@pytest.mark.parametrize("runtime", ["inproc", "plain"])
+def test_curve_belongs_to_processes(runtime: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nothing leaves the process there is nothing to encrypt: refused, not ignored."""
+    code = scenarios(["run", "gridworld-first-order", "--runtime", runtime, "--curve"])
+    assert code == ExitCode.USAGE
+    assert f"--curve does not belong to --runtime {runtime}" in capsys.readouterr().err
