@@ -151,6 +151,10 @@ class Reception:
         challenge = self._members.challenges.pop(agent, None)
         if challenge is None:
             return
+        forbidden = self._forbidden(challenge.message, challenge.key, None)
+        if forbidden is not None:  # its key was revoked while it waited
+            self._refuse(challenge.peer, challenge.message, forbidden)
+            return
         holder = self._members.training.get(agent)
         if holder is not None:
             self._displace(holder)
@@ -192,7 +196,7 @@ class Reception:
             self._out.note("challenged", text, agent=message.agent)
             self._out.send(holder, Ping())
         elif running.message.incarnation == message.incarnation:  # it repeats its REGISTER
-            running.peer, running.message = peer, message
+            running.peer, running.message, running.key = peer, message, key
         else:
             self._refuse(peer, message, _goal_in_use(message.agent))
 

@@ -166,6 +166,17 @@ def test_a_newcomer_that_had_to_wait_keeps_its_key() -> None:
     assert 0 in fleet.machine.members.eligible()
 
 
+def test_a_key_that_is_revoked_while_its_agent_waits_takes_no_place() -> None:
+    """The holder is asked; the newcomer's key goes; the holder stays, silent as it is."""
+    fleet, (holder, *_) = keyed_fleet(0, 1, 2, twin="0")
+    newcomer = Keyed(fleet, 0, "twin")
+    newcomer.register()
+    fleet.event(allowed(**THREE))
+    fleet.wait(2.0)
+    assert newcomer.count(m.Welcome) == 0 and newcomer.last(m.Reject).reason == "key"
+    assert holder.count(m.Superseded) == 0 and 0 in fleet.machine.members.eligible()
+
+
 def test_without_keys_nothing_is_checked() -> None:
     """A server without keys sees empty keys only, and lets everybody in."""
     fleet = Fleet(config())
