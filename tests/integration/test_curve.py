@@ -9,6 +9,7 @@ import zmq
 from zmq.utils import z85
 
 from protocol.errors import AddressError, NotConnected
+from protocol.limits import CHUNK_BYTES
 from protocol.transport import AgentKeys, AgentSocket, Context, Guard, ServerSocket, make_pair, public_of
 
 LONG_S = 20.0
@@ -82,6 +83,18 @@ async def test_a_listed_agent_gets_in_and_its_messages_carry_its_key(address):
             server.send(peer, [b"welcome"])
             assert bytes((await agent.receive())[0]) == b"welcome"
     assert door.failed.empty()
+
+
+async def test_the_largest_frames_pass_encrypted():
+    """A chunk with its encryption is still within what a socket accepts as one frame."""
+    chunk = bytes(range(256)) * (CHUNK_BYTES // 256)
+    async with served(door=Door(AGENT[0])) as server, agent_at(server.endpoint, KEYS) as agent:
+        await agent.writable()
+        agent.send([b"header", chunk, chunk, chunk])
+        peer, frames = await server.receive()
+        assert [len(frame) for frame in frames] == [6, *[CHUNK_BYTES] * 3] and bytes(frames[3]) == chunk
+        server.send(peer, frames)
+        assert bytes((await agent.receive())[2]) == chunk
 
 
 async def test_two_senders_are_told_apart():
