@@ -14,6 +14,7 @@ from protocol.link import LinkProfile
 from scenarios.netns.spaces import Kind, Network, inside, network
 
 PORT = 5555
+PATIENCE_S = 900.0
 SETTINGS = (
     "name=netns",
     "algorithm.local_steps=1",
@@ -62,7 +63,7 @@ def _play(made: Network, rounds: int, settings: tuple[str, ...]) -> list[float]:
             ]
             programs.append(stack.enter_context(_program(space, agent)))
         for program in programs:
-            _, said = program.communicate(timeout=300)
+            _, said = program.communicate(timeout=PATIENCE_S)
             if program.returncode:
                 raise RuntimeError(f"a program ended with code {program.returncode}: {said.strip()[-2000:]}")
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
