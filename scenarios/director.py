@@ -134,7 +134,7 @@ class Director:
                 orders += [Tell(SERVER, {"command": "lost", "agent": goal}) for goal in sorted(self._ended)]
             case "ready":
                 self.ready.add(self._child_of(fields))
-            case "lost" if fields.get("role", "train") == "train":
+            case "lost" | "registers_again" if fields.get("role", "train") == "train":
                 self.ready.discard(f"agent-{fields['agent']}")
             case "held":
                 self.held = int(fields["round"])

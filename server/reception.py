@@ -79,6 +79,8 @@ class Reception:
         if known is not None:  # its answer was lost, or it lost its connection: the same session
             known.session.receive(Header(), message, now)  # as for a new one: it stands outside sessions
             self._members.bind(known, peer)
+            if known.ready:  # until its READY a round may open without it: a boundary waits for it
+                self._out.tell("registers_again", agent=known.agent, role=known.role)
             self._members.builds_again(known)
             self._welcome(known)
             return

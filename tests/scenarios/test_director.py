@@ -430,3 +430,12 @@ def test_at_the_end_agents_behind_faults_are_told_to_stop() -> None:
     stage = Stage(scenario_of(action("fault", args='kind = "freeze"'))).running()
     stage.server("held", round=5)
     assert stage.tell(Ended("server", 0)) == [Tell("agent-3", {"command": "stop"}), Finish(0)]
+
+
+def test_an_agent_that_registers_again_is_waited_for_at_a_boundary() -> None:
+    """Until its READY the round would open without it."""
+    stage = Stage(scenario_of(action("heal"))).running()
+    stage.server("registers_again", agent=1, role="train")
+    assert proceed(5) not in stage.server("held", round=5)
+    assert stage.director.waiting == "held before round 5, waiting for agent-1"
+    assert stage.ready(1) == [proceed(5)]

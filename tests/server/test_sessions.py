@@ -47,6 +47,22 @@ def test_a_repeated_register_gets_the_same_session_over_the_new_connection() -> 
     assert fleet.machine.members.eligible() == (0,)
 
 
+def test_a_ready_agent_that_registers_again_is_told_to_the_supervisor() -> None:
+    """Until its READY a round may open without it; before its first READY it is no news."""
+    fleet = Fleet()
+    agent = fleet.agent(0)
+    agent.register()
+    agent.register()
+    assert fleet.told("registers_again") == []
+    agent.ready()
+    agent.reconnect()
+    agent.register()
+    assert fleet.told("registers_again") == [{"agent": 0, "role": "train"}]
+    assert fleet.machine.members.eligible() == ()
+    agent.ready()
+    assert len(fleet.told("ready")) == 2
+
+
 def test_a_register_that_was_overtaken_over_a_newer_connection_changes_nothing() -> None:
     """The server was stopped: what waits in two connections of one agent is read in turn, old after new."""
     fleet = Fleet()
