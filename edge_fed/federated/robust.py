@@ -11,9 +11,9 @@ With n updates x_1..x_n, ascending by agent, of which f may be arbitrary (`byzan
 
 What they promise holds for honest updates that are alike. Agents of personalized learning are not: each
 rule also takes honest agents for wrong ones whose task differs from the others' (`krum` listens to one agent
-per round), and an attacker who stays within their spread is not found by any of them. The studies
-`byzantine` (goals in all directions: the median learns nothing) and `byzantine-alike` (goals in similar ones: it
-costs nothing and saves the run) in scenarios/paper/studies measure both.
+per round), and an attacker who stays within their spread is not found by any of them. Measured in the
+studies `byzantine` (goals in all directions: the median learns nothing, even without attackers) and
+`byzantine-alike` (goals in similar ones: there it costs nothing that shows, and keeps the run alive).
 
 `mean` and `clipped_mean` fold: they hold one vector. The others gather all updates of the round, n vectors.
 All weigh agents alike: a weight that an agent states itself would be its way around the rule.
