@@ -57,9 +57,13 @@ class Recorder:
         for row in folder.rows(folder.evaluations):
             self.retention.evaluated(row)
 
+    def resume(self, committed: int) -> None:
+        """Goes on from a checkpoint of an earlier process, which may have died before it removed others."""
+        self._newest = committed
+
     @property
     def newest(self) -> int:
-        """The newest round that this process has committed; -1: none."""
+        """The newest round that is committed, as far as this process knows; -1: none."""
         return self._newest
 
     @property

@@ -187,6 +187,7 @@ class ServerProgram:
         self._alarm = Alarm(self._loop, self._machine.due, self._handle)
         with self._writing():
             self._disk = Disk(self._folder, self._die, self._loop.post)
+        self._disk.recorder.resume(ledger.committed)
         try:
             yield
         finally:

@@ -1,5 +1,6 @@
 """Which checkpoints stay: the newest, the best evaluated, and those that somebody waits for."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,25 @@ def test_a_needed_checkpoint_is_there_for_the_onboarder(tmp_path: Path) -> None:
     loaded = load_params(folder, 1)
     recorder.close()
     assert loaded is not None and loaded.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize(("intact", "left"), [(8, [8]), (7, [7, 8])])
+def test_a_process_that_commits_nothing_removes_what_the_one_before_it_could_not(
+    intact: int, left: list[int], tmp_path: Path
+) -> None:
+    """Killed after its last commit; a newer checkpoint that is damaged stays for people to look at."""
+    folder = RunFolder.create(config(keep_checkpoints=1), tmp_path / "run")
+    killed = Recorder(folder, lambda: None)
+    for round_ in range(9):
+        killed.commit(commit(round_, np.full(4, float(round_)), None), 0, 0)
+        if round_ in (2, 7):
+            killed.sync()
+    shutil.copytree(folder.path, tmp_path / "after a kill")
+    killed.close()
+    folder = RunFolder.open(tmp_path / "after a kill")
+    assert folder.committed_rounds() == [7, 8]
+    recorder = Recorder(folder, lambda: None)
+    recorder.resume(intact)
+    recorder.close()
+    assert folder.committed_rounds() == left
+    assert (folder.checkpoints / "latest").read_text() == f"round-{intact:06d}\n"

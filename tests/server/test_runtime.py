@@ -131,6 +131,8 @@ class Agent:
             self.send(
                 m.Report(kind="onboarding", round=message.round, rows=({"goal": self.goal},), trajectories=0)
             )
+        elif isinstance(message, m.Ack) and (message.of, message.round) == ("onboarding", 1):
+            self.send(m.Onboard(at="final"))
 
 
 @contextlib.asynccontextmanager
@@ -166,7 +168,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 async def test_a_run_from_register_to_the_last_report(tmp_path: Path, durability: str) -> None:
-    """Two agents train three rounds, one onboards from round 1; the folder and the supervisor have it all."""
+    """Two agents train, one onboards from round 1 and from the last; folder and supervisor have it all."""
     told = Told()
     settings = config(agents="0-1", rounds=3, onboard="5", durability=durability)
     async with fleet(tmp_path / "run", settings, (1, 0, 5), supervisor=told) as (server, agents, running):
