@@ -284,7 +284,7 @@ async def test_multiparts_that_never_end(tmp_path: Path) -> None:
     """[wire 42] Raw ZMTP: 4 MB in frames with MORE set, then silence, then the end of the connection.
 
     libzmq keeps what came until then (`protocol/README.md`, Limits): bounded here by what is sent. That a
-    stranger cannot send it at all needs keys, see `tests/integration/test_curve.py`.
+    stranger cannot send it at all needs keys, see `tests/integration/test_security.py`.
     """
     greeting = b"\xff" + b"\0" * 7 + b"\x01\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" * 32
     ready = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
