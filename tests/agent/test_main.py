@@ -66,7 +66,7 @@ def test_json_reports_the_end_as_one_object(tmp_path: Path) -> None:
         (["--goal", str(2**63)], "too large"),
         (["--goal", "0", "--at", "99999999999999999999"], "too large"),
         (["--goal", "0", "--inner-batch", "99999999999999999999"], "--inner-batch"),
-        (["--goal", "0", "--env-arg", "size=99999999999999999999"], "within each other"),
+        (["--goal", "0", "--env-arg", "size=99999999999999999999"], "cannot be sent"),
         (["--goal", "0", "--env-arg", f"size={'[' * 40}1{']' * 40}"], "within each other"),
         (["--goal", "0", "--inner-batch", "0"], "--inner-batch"),
         (["--goal", "0", "--compute-delay", "20000"], "--compute-delay"),
