@@ -14,6 +14,7 @@ from scenarios.proxy.rules import Rule
 from scenarios.proxy.zmtp import NotZmtp
 
 RECEIVE_BYTES = 128 * 1024  # kernel buffers that grow to megabytes would hide a stalled agent from the server
+BACKLOG = 100
 NOBODY = frozenset({errno.ECONNREFUSED, errno.ENOENT, errno.ECONNRESET, errno.EPIPE})
 
 
@@ -35,7 +36,7 @@ class Proxy:
         self._armed = Armed(seed, agent)
         self._report = report
         self._upstream: Address
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._carried = 0  # connections that have ended
         self._open: dict[asyncio.Task[None], Connection | None] = {}
 
@@ -64,18 +65,14 @@ class Proxy:
         """
         where, self._upstream = parse(address, bind=True), parse(upstream, bind=False)
         try:
-            if where.scheme == "ipc":
-                claim_ipc(where.host)
-                self._server = await asyncio.start_unix_server(self._accept, where.host, limit=READ_BYTES)
-                os.chmod(where.host, 0o600)
-                self.address = address
-            else:
-                self._server = await asyncio.start_server(
-                    self._accept, where.host, where.port, limit=READ_BYTES
-                )
-                self.address = f"tcp://{where.host}:{self._server.sockets[0].getsockname()[1]}"
+            self._listener = _listener(where)
         except OSError as error:
             raise explain(address, error) from error
+        self._listener.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
+        self.address = address
+        if where.scheme == "tcp":
+            self.address = f"tcp://{where.host}:{self._listener.getsockname()[1]}"
         return self.address
 
     def arm(self, rule: Rule) -> None:
@@ -101,14 +98,13 @@ class Proxy:
 
     async def close(self) -> None:
         """Ends everything."""
-        if self._server:
-            self._server.close()
+        if self._listener:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
         for task in self._open:
             task.cancel()
         if self._open:
             await asyncio.wait(self._open)
-        if self._server:
-            await self._server.wait_closed()
         if self.address.startswith("ipc://"):
             with contextlib.suppress(OSError):
                 os.unlink(self.address.removeprefix("ipc://"))
@@ -116,23 +112,35 @@ class Proxy:
     def _connections(self) -> list[Connection]:
         return [connection for connection in self._open.values() if connection]
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, listener: socket.socket) -> None:
+        """Not by `asyncio.start_server`: what that has accepted when it is closed stays open for ever."""
+        try:
+            accepted, _ = listener.accept()
+        except OSError:  # it was gone again
+            return
+        accepted.setblocking(False)
         task = asyncio.get_running_loop().create_task(
-            self._carry(Stream(reader, writer)), name=f"proxy of agent {self._agent}"
+            self._carry(accepted), name=f"proxy of agent {self._agent}"
         )
         self._open[task] = None
-        task.add_done_callback(self._open.pop)
 
-    async def _carry(self, near: Stream) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            accepted.close()
+            del self._open[task]
+
+        task.add_done_callback(ended)
+
+    async def _carry(self, accepted: socket.socket) -> None:
         try:
             far = await _connect(self._upstream)
-        except OSError as error:
-            near.writer.transport.abort()  # as if the server itself had refused
+        except OSError as error:  # the agent's is closed at once, as if the server itself had refused
             if error.errno not in NOBODY:
                 self._report(f"the server cannot be reached for agent {self._agent}: {error}")
             return
-        except asyncio.CancelledError:
-            near.writer.transport.abort()
+        try:
+            near = Stream(*await asyncio.open_connection(sock=accepted, limit=READ_BYTES))
+        except BaseException:
+            far.writer.transport.abort()
             raise
         for end in (near, far):
             end.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
@@ -152,3 +160,21 @@ async def _connect(upstream: Address) -> Stream:
     if upstream.scheme == "ipc":
         return Stream(*await asyncio.open_unix_connection(upstream.host, limit=READ_BYTES))
     return Stream(*await asyncio.open_connection(upstream.host, upstream.port, limit=READ_BYTES))
+
+
+def _listener(where: Address) -> socket.socket:
+    if where.scheme == "tcp":
+        family = socket.AF_INET6 if where.is_ipv6 else socket.AF_INET
+        return socket.create_server((where.host, where.port), family=family, backlog=BACKLOG)
+    claim_ipc(where.host)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(where.host)  # of one that is dead
+        listener.bind(where.host)
+        os.chmod(where.host, 0o600)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener

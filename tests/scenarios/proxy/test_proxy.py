@@ -301,3 +301,21 @@ async def test_a_place_that_is_taken_is_named(tmp_path: Path) -> None:
         await Proxy(1).listen(place, "tcp://127.0.0.1:9")
     await first.close()
     assert not (tmp_path / "p").exists()
+
+
+async def test_whoever_comes_while_it_closes_is_turned_away(tmp_path: Path) -> None:
+    """Nothing is left open: neither those that the loop had accepted, nor those that were being carried."""
+    for turns in range(6):
+        proxy = Proxy(0)
+        place = f"ipc://{tmp_path}/p"
+        server = await asyncio.start_unix_server(lambda _r, w: w.transport.abort(), tmp_path / "s")
+        await proxy.listen(place, f"ipc://{tmp_path}/s")
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "p"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await proxy.close()
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), WAIT_S) == b""
+        writer.transport.abort()
+        server.close()
+        await server.wait_closed()
