@@ -69,6 +69,10 @@ class Course:
 
     def _join(self, now: float) -> None:
         """Waits for the agents the run starts with; after a restart, for those that were there."""
+        if self.room.ledger.committed > 0 and not self._returning:  # it had its quorum, and then lost all
+            self._await_anybody(now)
+            self.arrived(now)
+            return
         federation = self.room.config.federation
         self.phase = "joining"
         what, until, ends = f"{self._need()} training agents", now + federation.join_deadline_s, TOO_FEW

@@ -232,6 +232,16 @@ def test_a_resumed_server_to_which_nobody_comes_back_in_time_waits_for_the_first
     assert late.exit.code == ExitCode.QUORUM
 
 
+def test_a_resumed_run_that_had_lost_everybody_needs_no_quorum_again() -> None:
+    """Its last agents died with the server, and one of them for good: the run goes on with who comes."""
+    resume = Resume(evaluated=frozenset({0}))
+    fleet = Fleet(config(rounds=9), ledger=lambda a: Ledger(a.initial, 4), resume=resume)
+    fleet.wait(1.0)
+    assert fleet.of(e.Wait)[-1].what == "any training agent"
+    fleet.join(1)
+    assert fleet.machine.course.phase == "running"
+
+
 def test_a_heartbeat_tells_agents_what_the_server_waits_for() -> None:
     """An agent that idles can say whom the run waits for and how long."""
     fleet = Fleet()
