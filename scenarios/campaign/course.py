@@ -1,6 +1,7 @@
 """The rounds are exactly 1 to K, or the run ended with a documented code and a named reason. Pure."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from edge_fed.program.exit_codes import ExitCode
 from scenarios.campaign.evidence import Evidence
 
 BESIDE = {"schema", "seconds", "arrivals", "bytes_sent", "bytes_received", "metrics"}
+_HERE = re.compile(r"(\d+) training agents are here")
 NAMED = ("agents are here", "rounds in a row had too few updates")
 """What the two ends for too few agents say."""
 
@@ -42,6 +44,8 @@ def rounds_are_complete(evidence: Evidence) -> Iterator[str]:
         yield f"the run ended well after {len(numbers)} of {planned} rounds"
     elif code == ExitCode.QUORUM and not any(name in problem for name in NAMED):
         yield f"the run ended for too few agents without saying which: {problem}"
+    elif code == ExitCode.QUORUM and numbers and (here := _HERE.search(problem)) and int(here[1]):
+        yield f"the run had begun, and ended although somebody was there: {problem}"
     elif code not in (ExitCode.OK, ExitCode.QUORUM):
         yield f"the run ended with code {code}: {problem or 'without a reason'}"
 
