@@ -12,9 +12,9 @@ from edge_fed.program.exit_codes import ExitCode
 from scenarios.campaign.evidence import Evidence
 
 BESIDE = {"schema", "seconds", "arrivals", "bytes_sent", "bytes_received", "metrics"}
-_HERE = re.compile(r"(\d+) training agents are here")
 NAMED = ("agents are here", "rounds in a row had too few updates")
 """What the two ends for too few agents say."""
+_HERE = re.compile(r"(\d+) training agents are here")
 
 
 def lines_are_whole(evidence: Evidence) -> Iterator[str]:

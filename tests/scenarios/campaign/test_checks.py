@@ -292,16 +292,19 @@ def test_a_forgery_is_found(name: str, folder: Path) -> None:
 
 
 def test_a_run_that_ended_with_a_fault_is_found(folder: Path) -> None:
-    """The last leg's code and reason decide; too few agents must be named."""
+    """The last leg's code and reason decide; too few agents must be named, and nobody may be there."""
     check = CHECKS["rounds are complete"]
-    rows(DIARY, lambda lines: lines[-1].update(code=1, problem="a bug"))(folder)
-    assert list(check(read(folder))) == ["the run ended with code 1: a bug"]
-    rows(DIARY, lambda lines: lines[-1].update(code=3, problem="so it is"))(folder)
-    assert "without saying which" in next(check(read(folder)))
-    rows(DIARY, lambda lines: lines[-1].update(code=3, problem="1 training agents are here, 2 needed"))(
-        folder
+
+    def ended(code: int, problem: str) -> list[str]:
+        rows(DIARY, lambda lines: lines[-1].update(code=code, problem=problem))(folder)
+        return list(check(read(folder)))
+
+    assert ended(1, "a bug") == ["the run ended with code 1: a bug"]
+    assert "without saying which" in ended(3, "so it is")[0]
+    assert ended(3, "0 training agents are here, 1 are needed; missing: 0") == []
+    assert (
+        "although somebody was there" in ended(3, "1 training agents are here, 2 are needed; missing: 0")[0]
     )
-    assert list(check(read(folder))) == []
 
 
 def test_a_process_that_is_left_is_found(folder: Path) -> None:
