@@ -84,9 +84,9 @@ def _print(verdicts: Sequence[Verdict], seconds: float, folder: Path) -> None:
 def line_of(verdict: Verdict) -> str:
     """One line of the report: the verdict, the figures, what the fault did, and who was excused."""
     passed = "FAILED" if verdict.findings else "same bits" if verdict.same_bits else "passed"
+    again, copies = verdict.reconnects, verdict.copies_refused
     figures = (
-        f"{verdict.rounds} rounds, {verdict.reconnects} reconnects, {verdict.copies_refused} copies refused,"
-        f" {verdict.seconds:.0f} s"
+        f"{verdict.rounds} rounds, reconnected {again}x, refused {copies}x as a copy, {verdict.seconds:.0f} s"
     )
     excused = ", ".join(
         f"agent {agent} in round {round_} ({reason})"
