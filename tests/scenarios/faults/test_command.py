@@ -40,7 +40,8 @@ def test_a_line_says_what_happened() -> None:
     assert found.split(None, 2) == [
         "update-lost",
         "passed",
-        "2 rounds, reconnected 1x, refused 3x as a copy, 4 s; drop up UPDATE; excused: agent 3 in round 2 (lease)",
+        "2 rounds, reconnected 1x, refused 3x as a copy, 4 s; drop up UPDATE;"
+        " excused: agent 3 in round 2 (lease)",
     ]
     assert "FAILED" in line_of(judge(evidence(verified="different")))
     assert "same bits" in line_of(judge(evidence()))
