@@ -276,6 +276,7 @@ class Machine:
 
     def _arm(self, event: e.Arm, _now: float) -> None:
         self._duties.arm(event)
+        self._out.tell("armed", point=event.point, round=event.round)
 
     # --- helpers -----------------------------------------------------------------------------------
 

@@ -89,6 +89,10 @@ class UntilLost(Step, frozen=True):
     patience_s: float = math.inf
 
 
+class UntilArmed(Step, frozen=True):
+    """Wait until the agent says that it knows where it is to kill itself."""
+
+
 class UntilReady(Step, frozen=True):
     """Wait until the server counts this agent as ready; of the server: until it stands."""
 
@@ -149,9 +153,10 @@ def _kill(child: str, _goal: int, round_: int | None, args: Args) -> Planned:
     doom = Doom(child, float(args.get("down_s", 0.0)))
     until: Step = UntilReady(child) if child == SERVER else UntilLost(child)
     if "point" in args:
-        until = until if child == SERVER else UntilLost(child, POINT_PATIENCE_S)
         die = Tell(child, {"command": "die", "point": args["point"], "round": round_})
-        return [(0, doom), (0, die), (1, until)]
+        if child == SERVER:  # what it is told next is that the round may open
+            return [(0, doom), (0, die), (1, until)]
+        return [(0, doom), (0, die), (0, UntilArmed(child)), (1, UntilLost(child, POINT_PATIENCE_S))]
     if args.get("signal") == "TERM":
         return [(0, Terminate(child)), (0, until)]
     return [(0, doom), (0, Kill(child)), (0, until)]

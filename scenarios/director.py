@@ -25,6 +25,7 @@ from scenarios.actions import (
     Step,
     Tell,
     Terminate,
+    UntilArmed,
     UntilLost,
     UntilReady,
 )
@@ -66,6 +67,7 @@ class Director:
         self._ended: set[int] = set()  # training agents whose process is gone
         self._quarantined: set[str] = set()  # whom the server does not want any more, however often they come
         self._doomed: dict[str, float] = {}  # whose death is scripted -> seconds until it is started again
+        self._armed: set[str] = set()  # agents that know where they are to die
         self._waited: dict[str, float] = {}  # who should be gone -> since when that is waited for
         self._queues: dict[str, deque[Step]] = {}  # each child's steps that are not carried out yet
         self._passed = 0  # newest boundary that the server was let through
@@ -118,6 +120,8 @@ class Director:
         match happening:
             case Spoke(child="server", event=event, fields=fields):
                 self._server_spoke(event, fields, now, orders)
+            case Spoke(child=child, event="armed"):
+                self._armed.add(child)
             case Ended(child="server", code=code, why=why):
                 self._server_ended(code, why, now, orders)
             case Ended(child=child, code=code, why=why):
@@ -246,6 +250,8 @@ class Director:
                     orders.append(Note("warning", f"{child} did not come to the point where it was to die"))
                     orders.append(Kill(child))
                 return False
+            case UntilArmed(child=child):
+                return child in self._armed or child not in self._alive or child in self._paused
             case UntilReady(child=child):
                 there = child in self.ready or child in self._quarantined
                 return there or (child == SERVER and SERVER in self._alive)
@@ -280,6 +286,8 @@ class Director:
                 self._alive.discard(SERVER)  # nothing is sent to it any more
             case Tell(command={"command": "leave"}):
                 self.expected.discard(step.child)
+            case Tell(command={"command": "die"}):
+                self._armed.discard(step.child)
         orders.append(step)
 
     def _mend(self, step: Mend, orders: list[Order]) -> None:

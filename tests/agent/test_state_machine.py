@@ -563,7 +563,7 @@ def test_kill_points(point: e.KillPoint) -> None:
     """The process kills itself at the point: before training, before sending, once the server has it."""
     agent, server = Agent(), ServerSide()
     agent.join(server)
-    agent.tell(e.Arm(point, 2))
+    assert agent.tell(e.Arm(point, 2)) == [e.Tell("armed", {"point": point, "round": 2})]
     seen: dict[str, bool] = {}
     for round_ in (1, 2):
         assigned = agent.tell(server.theta(round_))

@@ -114,7 +114,8 @@ def test_a_point_kills_inside_the_round_and_is_settled_at_the_next_boundary() ->
     stage = Stage(scenario_of(action("kill", args='point = "trained"'))).running()
     assert stage.first[0] == StartServer((5, 6))
     die = Tell("agent-3", {"command": "die", "point": "trained", "round": 5})
-    assert stage.server("held", round=5) == [die, proceed(5)]
+    assert stage.server("held", round=5) == [die], "the round does not open before it knows"
+    assert stage.tell(Spoke("agent-3", "armed", {})) == [proceed(5)]
     assert stage.server("held", round=6) == []
     assert stage.tell(Ended("agent-3", -9)) == [lost(3)]
     assert stage.server("lost", agent=3) == [proceed(6)]
@@ -124,6 +125,7 @@ def test_an_agent_that_cannot_come_to_its_point_is_killed_at_the_next_boundary()
     """Another action kept it from the round; the run does not wait for a death that never comes."""
     stage = Stage(scenario_of(action("kill", args='point = "trained"'))).running()
     stage.server("held", round=5)
+    assert stage.tell(Spoke("agent-3", "armed", {})) == [proceed(5)]
     assert stage.server("held", round=6) == []
     stage.now = 4.9
     assert stage.tell(Tick()) == []
@@ -140,6 +142,7 @@ def test_an_agent_that_died_and_came_back_before_its_point_is_killed_at_the_next
     both = action("kill", args='point = "trained"') + action("restart", when="at_s = 1")
     stage = Stage(scenario_of(both)).running()
     stage.server("held", round=5)
+    stage.tell(Spoke("agent-3", "armed", {}))
     stage.now = 1.0
     assert Kill("agent-3") in stage.tell(Tick())
     stage.tell(Ended("agent-3", -9), Spoke("server", "lost", {"agent": 3}))
