@@ -90,14 +90,14 @@ def _end(evidence: Evidence, row: Row, cut: bool) -> Iterator[str]:
         yield f"{child} ended with the undocumented code {code}"
     elif code >= 0 and child != SERVER and code not in ORDERLY:
         yield f"{child} ended with code {code}: {row['why']}"
-    elif code < 0 and not (cut or row["why"] or _may_die(evidence, child)):  # who said why was slow to go
+    elif code < 0 and not (cut or row["why"] or _may_die(evidence, child)):  # who says why is slow to go
         yield f"{child} was ended by signal {-code}, which nothing had sent"
 
 
 def _may_die(evidence: Evidence, child: str) -> bool:
     """Whether the timeline kills it, or keeps it from hearing of the end in time: then the runner does."""
-    if child.count("-") == 2:  # an onboarder of the timeline may be starting when the run is over
-        return True
+    if child.count("-") == 2 or evidence.cut:  # an onboarder of the timeline, or an agent that is started
+        return True  # when a run is gone on with, may still be starting when the run is over
     who = child.removeprefix("agent-")
     timeline = evidence.sequence.scenario.timeline
     return any(a.do in ("kill", "restart", "pause", "fault") and str(a.who) == who for a in timeline)
