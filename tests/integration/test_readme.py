@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,8 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README.read_text(encoding="utf8"), 
 COMMANDS = [
     line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines() if not line.startswith("make")
 ]
-TERMINALS = [line for line in COMMANDS if re.match(r"python -m (server|agent)\b", line)]
+KEYS = [line for line in COMMANDS if re.match(r"python -m (server keygen|(server|agent) --keys)\b", line)]
+TERMINALS = [line for line in COMMANDS if re.match(r"python -m (server|agent)\b", line) and line not in KEYS]
 SCENARIOS = [line for line in COMMANDS if line.startswith("python -m scenarios")]
 
 pytestmark = pytest.mark.processes
@@ -31,7 +34,8 @@ def argv(line: str) -> list[str]:
 def test_every_command_is_of_a_kind_that_is_run_here():
     """No block escapes: terminals and scenarios are all that the README types besides make."""
     assert len(TERMINALS) == 3
-    assert sorted(TERMINALS + SCENARIOS) == sorted(COMMANDS)
+    assert len(KEYS) == 3
+    assert sorted(TERMINALS + KEYS + SCENARIOS) == sorted(COMMANDS)
     assert [text for kind, text in BLOCKS if kind == "sh" and "make" in text] == [
         "make demo\n",
         "make test\n",
@@ -60,6 +64,33 @@ def test_the_terminals(tmp_path):
     (folder,) = (tmp_path / "runs").iterdir()
     with np.load(folder / "checkpoints" / "round-000150.npz") as checkpoint:
         assert np.isfinite(checkpoint["params"]).all()
+
+
+def test_the_keys(tmp_path):
+    """Keys are made, the agents' files are copied, and server and agents meet; as typed, in a shorter run."""
+    keygen, server, agent = KEYS
+    subprocess.run(argv(keygen), cwd=tmp_path, capture_output=True, check=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    short = " --set algorithm.rounds=2 --set agents.0.goals=0-1 --set onboarding.goals=[]"
+    few = " --set onboarding.eval_episodes=8 --set onboarding.adapt_episodes=8"
+    lines = [server.replace("5555", port) + short + few]
+    for goal in (0, 1):
+        shutil.copy2(tmp_path / "keys" / "agents" / f"agent-{goal}.key", tmp_path)
+        typed = agent.replace("agent-0", f"agent-{goal}").replace("--goal 0", f"--goal {goal}")
+        lines.append(typed.replace("HOST:5555", f"127.0.0.1:{port}"))
+    programs = [
+        subprocess.Popen(argv(line), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in lines
+    ]
+    try:
+        said = [program.communicate(timeout=90) for program in programs]
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    assert [program.returncode for program in programs] == [0] * 3, said
 
 
 def test_the_scenario_commands(tmp_path):
