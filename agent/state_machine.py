@@ -183,7 +183,11 @@ class Machine:
     def _welcome(self, message: m.Welcome, event: e.Received, now: float) -> None:
         if self._session.state is not State.WELCOMED:
             return  # the answer to a repeated REGISTER: this session is at work already
-        self.limits = msgspec.convert(message.limits, Limits, strict=False)
+        try:
+            self.limits = msgspec.convert(message.limits, Limits, strict=False)
+        except msgspec.ValidationError as error:
+            self._exit(ExitCode.REFUSED, f"the server's limits cannot be kept: {error}")
+            return
         self._contact.joined_at(now, self.limits.heartbeat_s, self.limits.lease_s)
         self._last_counted = message.last_counted
         self._idle_since = now

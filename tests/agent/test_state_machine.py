@@ -1,5 +1,7 @@
 """The agent's decisions as lists of events, without a loop, a socket or a clock."""
 
+import math
+
 import msgspec
 import pytest
 
@@ -9,7 +11,7 @@ from edge_fed.params import crc32
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from protocol.limits import MINOR
-from tests.agent.scripted import INITIAL, RUN, Agent, ServerSide, of, params, sent, texts, trained
+from tests.agent.scripted import INITIAL, LIMITS, RUN, Agent, ServerSide, of, params, sent, texts, trained
 
 # --- registration --------------------------------------------------------------------------------------
 
@@ -36,6 +38,17 @@ def test_welcome_builds_and_ready_follows() -> None:
     assert isinstance(ready, m.Ready) and ready.initial_sha256 == INITIAL and ready.stateful
     assert ready.state_tag == 0 and agent.machine.phase == "idle"
     assert [c.name for c in of(commands, e.Tell)] == ["ready"]
+
+
+@pytest.mark.parametrize("limit", [("lease_s", math.nan), ("heartbeat_s", 0.0), ("chunk_bytes", 2.0**40)])
+def test_limits_that_nobody_can_keep_are_refused(limit: tuple[str, float]) -> None:
+    """A server that says such limits in WELCOME is left with the code of a refusal, and the limit by name."""
+    agent, server = Agent(), ServerSide()
+    server.hear(agent.tell(e.Tick()))
+    received = server.welcome()
+    message = msgspec.structs.replace(received.message, limits={**LIMITS, limit[0]: limit[1]})
+    (end,) = of(agent.tell(e.Received(received.header, message, {})), e.Exit)
+    assert end.code == ExitCode.REFUSED and limit[0] in end.why
 
 
 def test_ready_declares_the_state_that_the_server_counted() -> None:
