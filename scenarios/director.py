@@ -218,13 +218,21 @@ class Director:
 
     def _advance(self, now: float, orders: list[Order]) -> None:
         """Carries out every step that can be carried out, then lets the server go if all is in place."""
-        for queue in self._queues.values():
+        for child, queue in self._queues.items():
             while queue and not self._finished and self._do(queue[0], now, orders):
                 queue.popleft()
+            if child in self._paused:
+                self._wake(queue, orders)
         if self.held is not None and not any(self._queues.values()) and self._in_place():
             self._passed = self.held
             orders.append(Tell(SERVER, {"command": "proceed", "round": self.held}))
             self.held = None
+
+    def _wake(self, queue: deque[Step], orders: list[Order]) -> None:
+        """A stopped program goes on at its time, whatever is waited for: without that it might never come."""
+        for step in [step for step in queue if isinstance(step, Resume) and not step.after_s]:
+            queue.remove(step)
+            self._signal(step, orders)
 
     def _in_place(self) -> bool:
         there = {child for child in self.ready if child.startswith("agent-")}

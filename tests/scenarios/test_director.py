@@ -250,6 +250,19 @@ def test_a_paused_agent_is_not_waited_for_and_goes_on_later() -> None:
     assert stage.tell(Tick()) == [Resume("agent-3")]
 
 
+def test_a_paused_agent_goes_on_at_its_time_although_its_end_is_waited_for() -> None:
+    """It is told to leave while it is stopped; the word to go on is not kept back until it has left."""
+    pause = action("pause", when="at_s = 1") + action("resume", when="at_s = 2")
+    stage = Stage(scenario_of(pause + action("leave"))).running()
+    stage.now = 1.0
+    assert stage.tell(Tick()) == [Pause("agent-3")]
+    assert stage.server("held", round=5) == [Tell("agent-3", {"command": "leave"})]
+    stage.now = 2.0
+    assert stage.tell(Tick()) == [Resume("agent-3")]
+    stage.server("lost", agent=3, why="bye")
+    assert stage.tell(Ended("agent-3", 0)) == [proceed(5)]
+
+
 def test_actions_in_seconds_count_from_the_opening_of_round_1() -> None:
     """Before that the clock stands still; there is no boundary to hold at."""
     stage = Stage(scenario_of(action("kill", when="at_s = 4")))
