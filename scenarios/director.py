@@ -67,6 +67,7 @@ class Director:
         self._ended: set[int] = set()  # training agents whose process is gone
         self._quarantined: set[str] = set()  # whom the server does not want any more, however often they come
         self._doomed: dict[str, float] = {}  # whose death is scripted -> seconds until it is started again
+        self._done: int | None = None  # the server's exit code, once its last word has come
         self._armed: set[str] = set()  # agents that know where they are to die
         self._waited: dict[str, float] = {}  # who should be gone -> since when that is waited for
         self._queues: dict[str, deque[Step]] = {}  # each child's steps that are not carried out yet
@@ -136,6 +137,11 @@ class Director:
         match event:
             case "listening":  # a resumed server must not wait for agents that ended while it was down
                 orders += [Tell(SERVER, {"command": "lost", "agent": goal}) for goal in sorted(self._ended)]
+            case "finished":
+                self._done = int(fields["exit_code"])
+            case "serving":  # killed after the run was complete and recorded: nobody else is to come
+                orders.append(Tell(SERVER, {"command": "stop"}))
+                self._finish(Finish(ExitCode.OK), orders)
             case "ready":
                 self.ready.add(self._child_of(fields))
             case "lost" | "registers_again" if fields.get("role", "train") == "train":
@@ -164,6 +170,8 @@ class Director:
         self._alive.discard(SERVER)
         self.ready.clear()
         down_s = self._doomed.pop(SERVER, None)
+        if self._done is not None and code < 0:  # killed on its way out: there is nothing to go on with
+            code = self._done
         if down_s is not None and code < 0:  # one that ended in order never came to the point
             self.held = None
             left = tuple(k for k in self._holds if k > self._passed)

@@ -233,6 +233,7 @@ class Course:
             self.phase = "serving"
             self.room.watch.end()
             self.room.out.log("info", f"{why}; serving its parameters until stopped")
+            self.room.out.tell("serving")
         else:
             self.end(ExitCode.OK, "finished", why)
 

@@ -302,6 +302,19 @@ def test_an_onboarder_in_the_middle_of_the_run_is_no_agent_that_trains() -> None
     assert stage.director.expected == {f"agent-{goal}" for goal in range(4)}
 
 
+def test_a_server_that_is_killed_after_the_run_is_complete_is_not_gone_on_with() -> None:
+    """Its last word may have come, or not: then the resumed one would serve for ever, and is stopped."""
+    stage = Stage(scenario_of(action("kill", "server", when="at_s = 1"))).running()
+    stage.server("finished", exit_code=0)
+    stage.now = 1.0
+    assert stage.tell(Tick()) == [Kill("server")]
+    assert stage.tell(Ended("server", -9)) == [Finish(0)]
+    stage = Stage(scenario_of(action("kill", "server", when="at_s = 1"))).running()
+    stage.now = 1.0
+    stage.tell(Tick(), Ended("server", -9), Tick())
+    assert stage.server("serving") == [Tell("server", {"command": "stop"}), Finish(0)]
+
+
 def test_the_end_of_the_server_is_the_end_of_the_run() -> None:
     """Its exit code is the run's; afterwards nothing is ordered."""
     stage = Stage(scenario_of()).running()

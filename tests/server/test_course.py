@@ -272,6 +272,7 @@ def test_a_resumed_run_that_was_complete_serves_at_once() -> None:
     }
     fleet = finished(finished=True, reports=(report,))
     assert fleet.machine.course.phase == "serving"
+    assert "serving" in [told.name for told in fleet.of(e.Tell)]
     guest = fleet.agent(0)
     guest.join()
     guest.send(m.Onboard(at="final"))
