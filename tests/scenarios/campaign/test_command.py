@@ -21,7 +21,7 @@ def test_ten_sequences_leave_nothing_to_find(tmp_path: Path, capsys: pytest.Capt
     assert found["sequences"] == 10
     assert found["counts"]["server processes"] > 10
     assert found["counts"]["programs ended by SIGKILL"] > 5
-    assert (tmp_path / "seed-0" / "run" / "metrics.jsonl").exists()
+    assert (tmp_path / "seed-39" / "run" / "metrics.jsonl").exists()
 
 
 @pytest.mark.parametrize(
