@@ -50,7 +50,10 @@ LEAKING = """
 
 
 def test_each_kind_of_leak_fails_its_test(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that leaks a task, thread, descriptor, zmq socket or child errors; a clean one passes."""
+    """A test that leaks a task, thread, descriptor, zmq socket or child errors; a clean one passes.
+
+    [wire 40]
+    """
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     pytester.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function")
     pytester.makeconftest(
@@ -94,7 +97,7 @@ def test_finds_a_child_until_it_is_reaped() -> None:
 
 
 def test_finds_a_pending_task_when_its_loop_closes() -> None:
-    """A task that nobody awaited is recorded, once."""
+    """[wire 49] A task that nobody awaited is recorded, once."""
 
     async def leave_a_task() -> None:
         tasks.append(asyncio.create_task(asyncio.Event().wait(), name="left"))

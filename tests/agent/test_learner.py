@@ -131,7 +131,10 @@ def test_state_follows_the_counted_rounds_only(tmp_path: Path) -> None:
 
 
 def test_state_is_on_disk_before_the_update_is_known(tmp_path: Path) -> None:
-    """A process killed after training restarts with both candidates, and computes the same bits."""
+    """A process killed after training restarts with both candidates, and computes the same bits.
+
+    [complaints 44]
+    """
     made = learner(tmp_path)
     train(made, 1)
     expected = train(made, 2, last_counted=1)

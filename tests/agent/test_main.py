@@ -33,7 +33,10 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.processes
 def test_no_server_ends_with_its_code_and_says_what_to_do(tmp_path: Path) -> None:
-    """Nobody at the address: exit 5 within --give-up-after, address and next step named, no traceback."""
+    """Nobody at the address: exit 5 within --give-up-after, address and next step named, no traceback.
+
+    [complaints 11, 16]
+    """
     address = f"ipc://{tmp_path}/nobody"
     ended = run("--goal", "0", "--server", address, "--give-up-after", "0.2")
     assert ended.returncode == ExitCode.SERVER_GONE
@@ -98,7 +101,7 @@ def test_json_reports_the_end_as_one_object(tmp_path: Path) -> None:
 def test_bad_arguments_are_usage_errors(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 2, and one line that names what was wrong and where to look."""
+    """[complaints 56] Exit 2, and one line that names what was wrong and where to look."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == ExitCode.USAGE

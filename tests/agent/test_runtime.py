@@ -82,7 +82,7 @@ async def test_an_onboarder_shows_its_rows_and_leaves(context: Context, tmp_path
 
 
 async def test_it_waits_for_a_server_that_comes_later(context: Context, tmp_path: Path) -> None:
-    """An agent that starts first registers in the moment its server binds."""
+    """[complaints 17] An agent that starts first registers in the moment its server binds."""
     path = f"ipc://{tmp_path}/later"
     agent, _, _ = program(context, tmp_path, address=path)
     running = asyncio.create_task(agent.run())
@@ -186,7 +186,10 @@ async def test_a_slow_link_keeps_the_order(context: Context, tmp_path: Path) -> 
 
 
 async def test_a_server_of_another_major_is_refused(context: Context, tmp_path: Path) -> None:
-    """Whatever a server of another major answers, the agent ends with 4 and names both versions."""
+    """Whatever a server of another major answers, the agent ends with 4 and names both versions.
+
+    [complaints 58]
+    """
     server = FakeServer(context)
     agent, _, lines = program(context, tmp_path)
     running = asyncio.create_task(agent.run())
@@ -199,7 +202,7 @@ async def test_a_server_of_another_major_is_refused(context: Context, tmp_path: 
 
 
 async def test_an_error_in_a_step_is_told_and_traced(context: Context, tmp_path: Path) -> None:
-    """The server hears type, text and place; the trace is in the agent's log; exit 1."""
+    """[complaints 53] The server hears type, text and place; the trace is in the agent's log; exit 1."""
 
     def broken(work: e.Train, progress: Any) -> None:
         raise KeyError("the flux capacitor")

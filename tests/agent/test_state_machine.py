@@ -99,7 +99,10 @@ def test_a_repeated_welcome_changes_nothing() -> None:
     ],
 )
 def test_each_rejection_ends_with_its_code_and_both_values(reason: str, code: ExitCode) -> None:
-    """REJECT ends the program at once; the last line has reason, message, expected and received."""
+    """REJECT ends the program at once; the last line has reason, message, expected and received.
+
+    [complaints 58]
+    """
     agent, server = Agent(), ServerSide()
     server.hear(agent.tell(e.Tick()))
     reject = msgspec.convert(
@@ -156,7 +159,7 @@ def test_a_repeated_theta_is_idempotent_while_training_and_after() -> None:
 
 
 def test_an_older_theta_is_dropped() -> None:
-    """Parameters of an earlier round than the one held, or of a committed one, start nothing."""
+    """[wire 14] Parameters of an earlier round than the one held, or of a committed one, start nothing."""
     agent, server = Agent(), ServerSide()
     agent.join(server)
     (work,) = of(agent.tell(server.theta(5)), e.Train)
@@ -168,7 +171,10 @@ def test_an_older_theta_is_dropped() -> None:
 
 
 def test_a_newer_theta_replaces_the_round_at_work() -> None:
-    """The server went on without this agent: the old result is dropped, the new round is worked on."""
+    """The server went on without this agent: the old result is dropped, the new round is worked on.
+
+    [wire 14]
+    """
     agent, server = Agent(), ServerSide()
     agent.join(server)
     (old,) = of(agent.tell(server.theta(1)), e.Train)
@@ -179,7 +185,10 @@ def test_a_newer_theta_replaces_the_round_at_work() -> None:
 
 
 def test_a_torn_theta_starts_nothing_and_is_not_held() -> None:
-    """A wrong checksum is dropped and named; HEARTBEAT shows the server that the round is not held."""
+    """A wrong checksum is dropped and named; HEARTBEAT shows the server that the round is not held.
+
+    [wire 2]
+    """
     agent, server = Agent(), ServerSide()
     agent.join(server)
     bad = m.Theta(round=1, crc32=1, deadline_s=60.0)
@@ -281,7 +290,10 @@ def rejoin(agent: Agent, commands: list[e.Command], **welcome: int) -> tuple[Ser
 
 
 def test_a_restarted_server_gets_register_ready_and_the_pending_update() -> None:
-    """unknown_session: register, READY without building again, then the update that is not committed."""
+    """unknown_session: register, READY without building again, then the update that is not committed.
+
+    [wire 20]
+    """
     agent, server = Agent(), ServerSide()
     agent.join(server)
     (work,) = of(agent.tell(server.theta(1)), e.Train)
@@ -398,7 +410,7 @@ def test_heartbeats_carry_phase_progress_and_the_held_round() -> None:
 
 
 def test_a_silent_server_is_named_and_then_registered_with_again() -> None:
-    """Silence beyond the lease ends the session on this side; the same session may come back."""
+    """[wire 28] Silence beyond the lease ends the session on this side; the same session may come back."""
     agent, server = Agent(), ServerSide()
     agent.join(server)
     commands = agent.run_until(4.9)
@@ -439,7 +451,7 @@ def test_nobody_for_an_onboarder_names_serve_and_resume() -> None:
 
 
 def test_a_server_that_dies_is_given_up_after_the_same_patience() -> None:
-    """After contact the patience counts from the server's last word."""
+    """[complaints 11] After contact the patience counts from the server's last word."""
     agent, server = Agent(give_up_after_s=20.0), ServerSide()
     agent.join(server)
     commands = agent.run_until(21.0)
@@ -455,7 +467,10 @@ def test_unanswered_registrations_come_ever_more_rarely() -> None:
 
 
 def test_a_server_that_appears_is_met_at_once() -> None:
-    """While nobody is there the socket tells when somebody is: REGISTER goes out in the same moment."""
+    """While nobody is there the socket tells when somebody is: REGISTER goes out in the same moment.
+
+    [wire 19]
+    """
     agent = Agent()
     (register,) = sent(agent.tell(e.Tick()), m.Register)
     assert agent.tell(e.NotSent(register)) == [] and agent.machine.phase == "connecting"
@@ -504,7 +519,7 @@ def test_ping_is_answered_at_once() -> None:
     [("finished", ExitCode.OK), ("failed", ExitCode.STOPPED), ("stopped", ExitCode.STOPPED)],
 )
 def test_shutdown_ends_with_the_code_of_its_outcome(outcome: str, code: ExitCode) -> None:
-    """SHUTDOWN stops the work, says why, and answers nothing."""
+    """[complaints 10] SHUTDOWN stops the work, says why, and answers nothing."""
     agent, server = Agent(), ServerSide()
     agent.join(server)
     agent.tell(server.theta(1))
@@ -515,7 +530,7 @@ def test_shutdown_ends_with_the_code_of_its_outcome(outcome: str, code: ExitCode
 
 
 def test_superseded_ends_and_never_comes_back() -> None:
-    """A displaced agent has its own code and does not register again."""
+    """[wire 16] A displaced agent has its own code and does not register again."""
     agent, server = Agent(), ServerSide()
     agent.join(server)
     (end,) = of(agent.tell(server.say(m.Superseded(message="by another process"))), e.Exit)

@@ -16,7 +16,7 @@ def state(value: float) -> dict[str, np.ndarray]:
 
 
 def test_a_state_survives_the_process(tmp_path: Path) -> None:
-    """What was put is read back, bit by bit, by another store of the same run and agent."""
+    """[complaints 44] What was put is read back, bit by bit, by another store of the same run and agent."""
     StateStore.of_agent(tmp_path, RUN, 4).put(7, state(1 / 3))
     again = StateStore.of_agent(tmp_path, RUN, 4)
     found = again.get(7)

@@ -18,7 +18,7 @@ def test_enumeration_is_complete():
 @pytest.mark.parametrize("with_baseline", [False, True])
 @pytest.mark.parametrize("name", sorted(CURVATURES.keys() - BIASED))
 def test_mean_over_all_trajectories_is_the_hessian_product(name, with_baseline):
-    """E[H_hat v] = hess J v to 1e-8, with and without a random baseline b_h(s)."""
+    """[complaints 33] E[H_hat v] = hess J v to 1e-8, with and without a random baseline b_h(s)."""
     checks.check_curvature_mean(CURVATURES[name], with_baseline)
 
 

@@ -48,7 +48,7 @@ def test_hessian_is_symmetric():
 @pytest.mark.parametrize(("model", "d"), MODELS)
 @pytest.mark.parametrize("steps", [1, 2])
 def test_meta_gradient_equals_differences_of_the_meta_objective(model, d, steps):
-    """Grad F agrees with differences of F, for one inner step and for two."""
+    """[complaints 33, 39] Grad F agrees with differences of F, for one inner step and for two."""
     theta = np.random.default_rng(d + 2).normal(size=d)
     alpha = 2.0
     expected = differences(lambda x: meta_objective(model, x, alpha, steps), theta, 1e-5)
@@ -58,7 +58,7 @@ def test_meta_gradient_equals_differences_of_the_meta_objective(model, d, steps)
 
 
 def test_without_an_inner_step_nothing_changes():
-    """At alpha = 0, F is J and grad F is grad J, to the bit."""
+    """[complaints 34] At alpha = 0, F is J and grad F is grad J, to the bit."""
     model = random_model(0)
     theta = np.random.default_rng(9).normal(size=6)
     assert meta_objective(model, theta, 0.0) == expected_return(model, theta)

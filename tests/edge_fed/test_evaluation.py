@@ -125,7 +125,10 @@ def test_budgets_are_counted_apart():
 
 
 def test_streams_name_neither_round_nor_method_and_do_not_overlap(monkeypatch):
-    """Adaptation, scoring, scratch and initialization have keys of their own, the same for any variant."""
+    """Adaptation, scoring, scratch and initialization have keys of their own, the same for any variant.
+
+    [complaints 35]
+    """
     keys = {}
     for variant in ("first_order", "exact"):
         found = []

@@ -22,13 +22,13 @@ def run(task, params, state=None, seed=0, round_=1):
 
 @pytest.mark.parametrize(("variant", "per_step"), [("exact", 12), ("first_order", 7), ("fedavg_pg", 12)])
 def test_trajectories_are_counted_exactly(variant, per_step):
-    """It is tau (m_in + m_h + m_out), without m_h in first_order."""
+    """[complaints 36] It is tau (m_in + m_h + m_out), without m_h in first_order."""
     checks.check_counters(variant, per_step)
 
 
 @pytest.mark.parametrize("family", checks.FAMILIES)
 def test_steps_start_from_theta_not_from_the_adapted_parameters(family):
-    """One step gives delta = beta direction; beta = 0 changes nothing."""
+    """[complaints 34] One step gives delta = beta direction; beta = 0 changes nothing."""
     checks.check_base_of_outer_step(family)
 
 

@@ -19,13 +19,16 @@ def test_policy_gradient_is_unbiased(with_baseline):
 @pytest.mark.parametrize("family", checks.FAMILIES)
 @pytest.mark.parametrize("curvature", ["naive", "causal"])
 def test_exact_is_equation_7(family, curvature):
-    """(I + alpha H_hat) g_out, each batch from its own stream, D_out at the adapted parameters."""
+    """(I + alpha H_hat) g_out, each batch from its own stream, D_out at the adapted parameters.
+
+    [complaints 33]
+    """
     checks.check_composition(family, "exact", curvature=curvature)
 
 
 @pytest.mark.parametrize("family", checks.FAMILIES)
 def test_first_order_is_the_outer_gradient(family):
-    """g_out at the adapted parameters, nothing else."""
+    """[complaints 33] g_out at the adapted parameters, nothing else."""
     checks.check_composition(family, "first_order")
 
 
@@ -38,13 +41,16 @@ def test_fedavg_pg_averages_all_trajectories_at_theta(family):
 @pytest.mark.parametrize("baseline", ["none", "loo"])
 @pytest.mark.parametrize("family", checks.FAMILIES)
 def test_alpha_zero_exact_equals_first_order_to_the_bit(family, baseline):
-    """Without an inner step the curvature term vanishes, bit by bit, over rounds of local steps."""
+    """Without an inner step the curvature term vanishes, bit by bit, over rounds of local steps.
+
+    [complaints 34]
+    """
     checks.check_alpha_zero(family, baseline=baseline)
 
 
 @pytest.mark.parametrize("family", checks.FAMILIES)
 def test_the_three_batches_share_no_stream(family):
-    """Exact asks for INNER, CURVATURE and OUTER once each; first_order for no CURVATURE."""
+    """[complaints 35] Exact asks for INNER, CURVATURE and OUTER once each; first_order for no CURVATURE."""
     for variant, expected in (
         ("exact", [Purpose.INNER, Purpose.CURVATURE, Purpose.OUTER]),
         ("first_order", [Purpose.INNER, Purpose.OUTER]),

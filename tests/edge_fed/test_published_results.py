@@ -76,7 +76,10 @@ def test_tabular_personalisation(pool):
 
 
 def test_few_shot(pool):
-    """E5: held-out goals, zero-shot and after one step, against from scratch at equal trajectories."""
+    """E5: held-out goals, zero-shot and after one step, against from scratch at equal trajectories.
+
+    [complaints 40]
+    """
     runs = list(pool.map(few_shot, SEEDS))
     mean = {key: np.mean([run[key] for run in runs], axis=0) for key in runs[0]}
     zero_shot_return, zero_shot_success = mean["learned", 0]

@@ -20,7 +20,7 @@ def test_overrides_go_over_the_runs_settings():
 
 
 def test_initial_parameters_do_not_depend_on_the_run_seed():
-    """One fixed initialization for all training seeds; init_seed gives another."""
+    """[complaints 43] One fixed initialization for all training seeds; init_seed gives another."""
     first = initial_params(checks.NAVIGATION)
     other_seed = initial_params(msgspec.structs.replace(checks.NAVIGATION, seed=5))
     other_init = initial_params(

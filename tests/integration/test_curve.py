@@ -232,7 +232,7 @@ async def test_garbage_is_tried_again(monkeypatch):
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
 async def test_keys_know_no_names(name):
-    """Dialled by three names, with one and the same key [complaints 72]."""
+    """[complaints 16, 72] Dialled by three names, with one and the same key."""
     bind = "tcp://[::1]:0" if name == "[::1]" else "tcp://127.0.0.1:0"
     try:
         probe = served(bind, Door(AGENT[0]))

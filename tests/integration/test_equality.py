@@ -89,14 +89,20 @@ def assert_equal_to_plain(scenario: Scenario, runtime: str, path: Path) -> Outco
 
 @pytest.mark.parametrize("case", CASES)
 def test_inproc_equals_plain(case: str, tmp_path: Path) -> None:
-    """Tasks over inproc:// with random delays: every round's hash is that of the plain loop."""
+    """Tasks over inproc:// with random delays: every round's hash is that of the plain loop.
+
+    [complaints 38]
+    """
     assert_equal_to_plain(scenario_of(CASES[case]), "inproc", tmp_path / "run")
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("transport", ["ipc", "tcp"])
 def test_programs_equal_plain(transport: str, tmp_path: Path) -> None:
-    """Separate programs with delays, a late joiner, sampling, state, and an agent killed and restarted."""
+    """Separate programs with delays, a late joiner, sampling, state, and an agent killed and restarted.
+
+    [complaints 8, 9, 38]
+    """
     found = assert_equal_to_plain(scenario_of(EVERYTHING), transport, tmp_path / "run")
     eligible = [line["eligible"] for line in found.rounds]
     assert eligible[2:4] == [[0, 1, 2], [0, 1, 2, 3]], "the late joiner is first eligible in round 4"
@@ -105,9 +111,11 @@ def test_programs_equal_plain(transport: str, tmp_path: Path) -> None:
 @pytest.mark.processes
 @pytest.mark.parametrize("point", ["theta", "update", "array", "committed"])
 def test_a_killed_server_changes_no_bits(point: str, tmp_path: Path) -> None:
-    """[complaints 18, 20] SIGKILL after THETA, between UPDATEs, in and after the commit; then --resume.
+    """SIGKILL after THETA, between UPDATEs, in and after the commit; then --resume.
 
     Every step of the commit: `tests.server.test_crash`.
+
+    [complaints 18, 20] [wire 20, 21]
     """
     timeline = (action("kill", "server", "at_round = 3", f'point = "{point}"'),)
     settings = ("algorithm.baseline=value", "algorithm.participation=0.8", "federation.keep_checkpoints=2")

@@ -32,7 +32,10 @@ def argv(line: str) -> list[str]:
 
 
 def test_every_command_is_of_a_kind_that_is_run_here():
-    """No block escapes: terminals and scenarios are all that the README types besides make."""
+    """No block escapes: terminals and scenarios are all that the README types besides make.
+
+    [complaints 60]
+    """
     assert len(TERMINALS) == 3
     assert len(KEYS) == 3
     assert sorted(TERMINALS + KEYS + SCENARIOS) == sorted(COMMANDS)
@@ -43,7 +46,10 @@ def test_every_command_is_of_a_kind_that_is_run_here():
 
 
 def test_the_terminals(tmp_path):
-    """The server and nine agents as typed; the agents come first, the saved policy loads."""
+    """The server and nine agents as typed; the agents come first, the saved policy loads.
+
+    [complaints 17, 25, 60]
+    """
     server, agent, onboarder = TERMINALS
     lines = [agent.replace("--goal 0", f"--goal {goal}") for goal in range(6)]
     lines += [onboarder, agent.replace("--goal 0", "--goal 6"), agent.replace("--goal 0", "--goal 8"), server]
@@ -94,7 +100,7 @@ def test_the_keys(tmp_path):
 
 
 def test_the_scenario_commands(tmp_path):
-    """In order, in one folder, each ends with 0; --json prints one object."""
+    """[complaints 25, 60] In order, in one folder, each ends with 0; --json prints one object."""
     for line in SCENARIOS:
         done = subprocess.run(argv(line), cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (line, done.stderr)

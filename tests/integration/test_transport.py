@@ -128,7 +128,10 @@ async def test_each_agent_gets_its_own(address):
 
 @over(*SCHEMES)
 async def test_bursts_and_silence(address):
-    """8 agents send 250 messages each as fast as the pipes take them, then nothing: all arrive, in order."""
+    """8 agents send 250 messages each as fast as the pipes take them, then nothing: all arrive, in order.
+
+    [wire 11]
+    """
 
     async def burst(agent):
         for number in range(250):
@@ -148,7 +151,7 @@ async def test_bursts_and_silence(address):
 
 @over(*SCHEMES)
 async def test_a_cancelled_receive_loses_nothing(address):
-    """The receiver is cancelled at every point of its wait, 1,000 times, while messages come."""
+    """[wire 10] The receiver is cancelled at every point of its wait, 1,000 times, while messages come."""
     async with connected(address) as (server, (agent,), (peer,)):
 
         async def feed():
@@ -174,7 +177,7 @@ async def test_a_cancelled_receive_loses_nothing(address):
 
 @over(*SCHEMES)
 async def test_other_tasks_run_under_load(address):
-    """Receives that are always ready still let the loop go round."""
+    """[wire 12] Receives that are always ready still let the loop go round."""
     turns = 0
 
     async def tick():
@@ -219,7 +222,10 @@ async def test_a_torn_message_never_leaves(address):
 
 @over(*SCHEMES)
 async def test_an_agent_that_does_not_read_lags_alone(address):
-    """Its pipe fills up and the server is told; nothing vanishes; other agents are served meanwhile."""
+    """Its pipe fills up and the server is told; nothing vanishes; other agents are served meanwhile.
+
+    [wire 18]
+    """
     async with connected(address, agents=2) as (server, (slow, quick), (slow_peer, quick_peer)):
         sent = 0
         with contextlib.suppress(Lagging):
@@ -272,7 +278,7 @@ async def test_a_killed_process_is_unreachable(address):
 
 @over(*OUTSIDE)
 async def test_nothing_is_queued_without_a_server(address):
-    """Sends fail until there is a connection; the server hears only what was sent after."""
+    """[wire 19, 20] Sends fail until there is a connection; the server hears only what was sent after."""
     with Context() as context:
         probe = ServerSocket.bind(context, address)
         endpoint = probe.endpoint
@@ -293,7 +299,10 @@ async def test_nothing_is_queued_without_a_server(address):
 
 @over(*OUTSIDE)
 async def test_agents_find_a_restarted_server(address):
-    """Three restarts on the same address: the agent reconnects by itself, under a new routing id."""
+    """Three restarts on the same address: the agent reconnects by itself, under a new routing id.
+
+    [complaints 4] [wire 21]
+    """
     with Context() as agents_context:
         contexts = Context()
         server = ServerSocket.bind(contexts, address)
@@ -472,7 +481,7 @@ async def test_receiving_swallows_no_room_to_send():
 
 @over(*OUTSIDE)
 async def test_an_agents_last_message_leaves(address):
-    """BYE just before the end of the agent."""
+    """[wire 38] BYE just before the end of the agent."""
     async with connected(address) as (server, (agent,), _):
         agent.send([b"bye"])
         agent.close()
@@ -481,7 +490,10 @@ async def test_an_agents_last_message_leaves(address):
 
 @over(*OUTSIDE)
 async def test_a_servers_last_message_leaves(address):
-    """SHUTDOWN just before the end of the program reaches 8 agents, 10 times (`IMMEDIATE` loses some)."""
+    """SHUTDOWN just before the end of the program reaches 8 agents, 10 times (`IMMEDIATE` loses some).
+
+    [wire 38]
+    """
     for _ in range(10):
         async with connected(address, agents=8) as (server, agents, peers):
             for peer in peers:
@@ -494,7 +506,10 @@ async def test_a_servers_last_message_leaves(address):
 @over(*SCHEMES)
 @pytest.mark.parametrize("operation", ["writable", "send", "send to a full pipe"])
 async def test_no_operation_swallows_a_wake_up(address, operation):
-    """A message arrives while its receiver waits; whatever else is done before the loop runs, it wakes up."""
+    """A message arrives while its receiver waits; whatever else is done before the loop runs, it wakes up.
+
+    [wire 11]
+    """
     async with connected(address) as (server, (agent,), (peer,)):
         receiving = asyncio.create_task(agent.receive())
         await asyncio.sleep(0)
@@ -513,7 +528,10 @@ async def test_no_operation_swallows_a_wake_up(address, operation):
 
 @over(*SCHEMES)
 async def test_a_context_ends_although_nobody_reads(address):
-    """40 MB that cannot leave, and a socket that nobody closed, do not hold the program up."""
+    """40 MB that cannot leave, and a socket that nobody closed, do not hold the program up.
+
+    [complaints 24] [wire 37]
+    """
     context = Context()
     other = context if address.startswith("inproc") else Context()
     server = ServerSocket.bind(context, address)

@@ -77,7 +77,7 @@ def test_wildcards_are_for_servers(address):
     ],
 )
 def test_invalid_addresses_are_refused_by_name(address, bind):
-    """The message quotes the address."""
+    """[wire 46] The message quotes the address."""
     with pytest.raises(AddressError) as caught:
         parse(address, bind=bind)
     assert repr(address) in str(caught.value)
@@ -119,7 +119,7 @@ async def test_port_0_is_resolved(address):
 
 @pytest.mark.parametrize("scheme", ["tcp", "ipc", "inproc"])
 async def test_a_busy_address_is_refused(scheme, folder):
-    """A second server does not start, and the first one's address is not taken over."""
+    """[wire 46] A second server does not start, and the first one's address is not taken over."""
     address = {"tcp": "tcp://127.0.0.1:0", "ipc": f"ipc://{folder}/s", "inproc": "inproc://s"}[scheme]
     with Context() as context:
         server = ServerSocket.bind(context, address)
@@ -130,7 +130,7 @@ async def test_a_busy_address_is_refused(scheme, folder):
 
 
 async def test_a_stale_socket_file_is_no_obstacle(folder):
-    """A killed server leaves its file; the next one starts, and removes it at its end."""
+    """[wire 46] A killed server leaves its file; the next one starts, and removes it at its end."""
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(folder / "s"))
     assert (folder / "s").is_socket()

@@ -403,7 +403,7 @@ def test_unknown_types_have_a_code_of_their_own():
     ],
 )
 def test_wrong_fields_are_refused(change):
-    """Types are strict: no conversion, no missing field, no base64."""
+    """[complaints 31] Types are strict: no conversion, no missing field, no base64."""
     assert fault(with_header(lambda plain: plain.update(change), m.Ping)) == "malformed"
 
 

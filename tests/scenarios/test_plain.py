@@ -54,7 +54,7 @@ def test_without_a_timeline_it_is_the_algorithm() -> None:
 
 
 def test_joins_and_deaths_change_who_contributes() -> None:
-    """A joiner first folds in its round; one that dies after training does not count in it."""
+    """[complaints 9] A joiner first folds in its round; one that dies after training does not count in it."""
     dies = action("restart", "0", "at_round = 2", 'point = "trained"')
     outcome = plain(tiny(action("join", when="at_round = 4") + dies))
     everybody, late = [0, 1, 2, 3], [0, 1, 2]

@@ -31,7 +31,10 @@ DEATHS = (
 
 @pytest.mark.parametrize("transport", ["ipc", "tcp"])
 def test_the_bits_survive_deaths_of_agents_and_server(transport: Transport, tmp_path: Path) -> None:
-    """An agent and the server die inside rounds; the hashes are those of the loop that lost nobody."""
+    """An agent and the server die inside rounds; the hashes are those of the loop that lost nobody.
+
+    [complaints 1]
+    """
     scenario = tiny(ONBOARDING + DEATHS, "algorithm.baseline=value")
     folder = make_folder(scenario, tmp_path / "run", overwrite=False)
     found = run_networked(
@@ -57,7 +60,10 @@ def test_the_bits_survive_deaths_of_agents_and_server(transport: Transport, tmp_
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
 def test_nothing_outlives_the_runner(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    """A signal in the middle of a run: its exit code, one JSON object, and every child is gone."""
+    """A signal in the middle of a run: its exit code, one JSON object, and every child is gone.
+
+    [complaints 23]
+    """
     (tmp_path / "long.toml").write_text(HEAD.replace("rounds = 6", "rounds = 1000000"))
     command = [sys.executable, "-m", "scenarios", "run", str(tmp_path / "long.toml"), "--json"]
     command += ["--run-dir", str(tmp_path / "run"), "--log-format", "json"]
@@ -99,7 +105,10 @@ def gone(pid: int) -> bool:
 
 
 def test_a_program_that_cannot_start_is_named_with_its_last_words(tmp_path: Path) -> None:
-    """The folder of the run vanishes: the server's own message is the cause of the failure."""
+    """The folder of the run vanishes: the server's own message is the cause of the failure.
+
+    [complaints 54]
+    """
     scenario = tiny()
     folder = make_folder(scenario, tmp_path / "run", overwrite=False)
     (tmp_path / "run" / "config.json").unlink()

@@ -33,7 +33,7 @@ def alter(folder: RunFolder, kind: str, round_: int, change: dict[str, object]) 
 
 
 def test_honest_measurements_are_equal(folder: RunFolder) -> None:
-    """Every recorded row is measured again to the last bit."""
+    """[complaints 41] Every recorded row is measured again to the last bit."""
     kinds = [(row["kind"], row["round"]) for row in folder.rows(folder.evaluations)]
     assert kinds.count(("onboarding", 2)) == kinds.count(("onboarding", 6)) == 1
     assert [round_ for kind, round_ in kinds if kind == "evaluation"] == [0, 2, 4, 6]

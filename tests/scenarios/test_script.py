@@ -153,7 +153,10 @@ WRONG = [
 
 @pytest.mark.parametrize(("timeline", "parts"), WRONG)
 def test_a_wrong_timeline_is_refused_with_place_cause_and_next_step(timeline: str, parts: list[str]) -> None:
-    """Exactly one fault, at its path and line, whose text names what was found and what is valid."""
+    """Exactly one fault, at its path and line, whose text names what was found and what is valid.
+
+    [complaints 56]
+    """
     found = faults_of(timeline)
     assert len(found) == 1
     assert found[0].startswith("line ")

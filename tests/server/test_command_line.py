@@ -188,7 +188,7 @@ def test_the_supervisor_s_commands(command: dict[str, Any], event: e.Event | Non
 @pytest.mark.processes
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_real_program_in_order(tmp_path: Path, number: signal.Signals) -> None:
-    """Exit code 128 + n, a summary that says stopped, and JSON on stdout."""
+    """[complaints 27] Exit code 128 + n, a summary that says stopped, and JSON on stdout."""
     command = [sys.executable, "-P", "-m", "server", "--bind", "tcp://127.0.0.1:0", "--json"]
     command += ["--run-dir", str(tmp_path / "run"), "--log-format", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -86,7 +86,10 @@ def test_only_available_agents_are_asked() -> None:
 
 
 def test_a_round_for_which_nobody_is_available_is_skipped_at_once() -> None:
-    """No wait for somebody who cannot come: the round is recorded as skipped, the next one opens."""
+    """No wait for somebody who cannot come: the round is recorded as skipped, the next one opens.
+
+    [complaints 15]
+    """
     fleet = Fleet(run_of(there((), (0, 1, 2)), availability=0.5))
     agents = fleet.started(0, 1, 2)
     assert (fleet.record.round, fleet.record.cohort, fleet.record.outcome) == (1, (), "skipped")

@@ -10,7 +10,7 @@ from tests.server.fleet import Fleet, config
 
 
 def test_the_wait_for_agents_is_named_within_two_seconds_and_on_every_change() -> None:
-    """Who is missing, the time left and what happens then."""
+    """[complaints 3] Who is missing, the time left and what happens then."""
     fleet = Fleet(config(join_deadline_s=100.0))
     fleet.wait(1.9)
     (first,) = fleet.of(e.Wait)
@@ -37,7 +37,7 @@ def test_a_round_that_lasts_is_named_too() -> None:
 
 
 def test_too_few_agents_end_the_run_at_the_join_deadline() -> None:
-    """With the quorum code and the names of the missing; those who are here are told."""
+    """[complaints 3] With the quorum code and the names of the missing; those who are here are told."""
     fleet = Fleet(config(join_deadline_s=10.0))
     (agent,) = fleet.join(1)
     fleet.live(10, agent)
@@ -47,7 +47,7 @@ def test_too_few_agents_end_the_run_at_the_join_deadline() -> None:
 
 
 def test_the_join_deadline_restarts_with_each_ready() -> None:
-    """Agents that come one by one, each in time, are all waited for."""
+    """[complaints 51] Agents that come one by one, each in time, are all waited for."""
     fleet = Fleet(config(join_deadline_s=10.0))
     for goal in range(3):
         fleet.wait(8.0)

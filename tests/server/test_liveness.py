@@ -7,7 +7,7 @@ from tests.server.fleet import FakeAgent, Fleet, config
 
 
 def test_a_silent_agent_is_excused_when_its_lease_ends() -> None:
-    """Five seconds of silence, not the round's deadline, end the wait for a dead agent."""
+    """[complaints 2] Five seconds of silence, not the round's deadline, end the wait for a dead agent."""
     fleet = Fleet()
     _dead, *others = fleet.started(0, 1, 2)
     for agent in others:
@@ -22,7 +22,7 @@ def test_a_silent_agent_is_excused_when_its_lease_ends() -> None:
 
 
 def test_heartbeats_keep_an_agent_that_trains_for_long() -> None:
-    """A step that lasts three leases loses nobody who beats."""
+    """[complaints 5] A step that lasts three leases loses nobody who beats."""
     fleet = Fleet()
     agents = fleet.started(0, 1, 2)
     fleet.live(15, *agents, phase="training")
@@ -68,7 +68,10 @@ def test_a_broken_connection_excuses_nobody_before_the_lease_ends() -> None:
 
 
 def test_theta_is_sent_again_to_an_agent_that_evidently_never_got_it() -> None:
-    """Over a new connection at once, over the same one after two heartbeats; never to one that has it."""
+    """Over a new connection at once, over the same one after two heartbeats; never to one that has it.
+
+    [wire 23]
+    """
     fleet = Fleet()
     agent, *_ = fleet.started(0, 1, 2)
     agent.beat("idle", 0)  # crossed THETA on the way
@@ -105,7 +108,7 @@ def test_a_lagging_agent_gets_its_theta_at_its_next_heartbeat() -> None:
 
 
 def test_our_own_lag_extends_all_leases() -> None:
-    """A server that was stopped for a minute does not blame its agents."""
+    """[wire 28] A server that was stopped for a minute does not blame its agents."""
     fleet = Fleet()
     agents = fleet.started(0, 1, 2)
     fleet.now += 50.0
@@ -159,7 +162,7 @@ def test_bye_excuses_at_once() -> None:
 
 
 def test_an_agent_whose_step_failed_is_excused_with_its_words() -> None:
-    """Exception type and place reach the record, and nobody waits."""
+    """[complaints 53] Exception type and place reach the record, and nobody waits."""
     fleet = Fleet()
     broken, *others = fleet.started(0, 1, 2)
     broken.send(m.Error(code="internal", message="ValueError in rollouts.py:12"))
@@ -172,7 +175,7 @@ def test_an_agent_whose_step_failed_is_excused_with_its_words() -> None:
 
 
 def test_a_living_agent_keeps_its_goal() -> None:
-    """The newcomer is refused once the present agent answers PING."""
+    """[complaints 66] [wire 15] The newcomer is refused once the present agent answers PING."""
     fleet = Fleet()
     (holder,) = fleet.join(0)
     newcomer = fleet.agent(0)
@@ -198,7 +201,7 @@ def test_only_the_answer_to_ping_proves_life() -> None:
 
 
 def test_a_silent_agent_is_superseded_and_told_so_if_it_returns() -> None:
-    """After 1.5 s the newcomer takes over; the old process gets the same last word every time."""
+    """[wire 16] After 1.5 s the newcomer takes over; the old process gets the same last word every time."""
     fleet = Fleet()
     (holder,) = fleet.join(0)
     frozen = FakeAgent(fleet, 0, holder.incarnation)
@@ -216,7 +219,10 @@ def test_a_silent_agent_is_superseded_and_told_so_if_it_returns() -> None:
 
 
 def test_an_unreachable_agent_is_superseded_at_once() -> None:
-    """PING to a dead connection fails within milliseconds: a restarted agent need not wait."""
+    """PING to a dead connection fails within milliseconds: a restarted agent need not wait.
+
+    [complaints 66]
+    """
     fleet = Fleet()
     (holder,) = fleet.join(0)
     fleet.gone.add(holder.peer)
@@ -226,7 +232,7 @@ def test_an_unreachable_agent_is_superseded_at_once() -> None:
 
 
 def test_take_over_displaces_a_living_agent() -> None:
-    """``--take-over`` asks nobody."""
+    """[wire 15] ``--take-over`` asks nobody."""
     fleet = Fleet()
     (holder,) = fleet.join(0)
     newcomer = fleet.agent(0)
@@ -274,7 +280,7 @@ def test_a_successor_is_not_asked_for_what_is_held_already() -> None:
 
 
 def test_everybody_dead_ends_the_run_by_skipped_rounds_or_the_join_deadline() -> None:
-    """A server whose agents all died does not stay on its port."""
+    """[complaints 4] A server whose agents all died does not stay on its port."""
     fleet = Fleet(config(rounds=50, join_deadline_s=20.0))
     fleet.started(0, 1, 2)
     fleet.wait(120.0)

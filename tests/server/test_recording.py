@@ -143,7 +143,7 @@ def test_a_line_that_a_kill_swallowed_is_restored_from_the_sidecar(tmp_path: Pat
 
 
 def test_a_torn_line_and_lines_beyond_the_checkpoint_are_cut(tmp_path: Path) -> None:
-    """What is not committed never happened."""
+    """[complaints 59] What is not committed never happened."""
     folder = run(tmp_path, 3)
     for path in folder.checkpoint(3):
         path.unlink()

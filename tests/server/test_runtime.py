@@ -196,7 +196,7 @@ async def test_a_run_from_register_to_the_last_report(tmp_path: Path, durability
 
 @pytest.mark.parametrize("point", ["theta", "update", "array"])
 async def test_a_killed_server_resumes_to_the_same_bits(tmp_path: Path, point: str) -> None:
-    """Killed at three points of round 2 and resumed: every hash equals the uninterrupted run's."""
+    """[wire 21] Killed at three points of round 2 and resumed: every hash equals the uninterrupted run's."""
     settings = config(agents="0-2", rounds=3)
     async with fleet(tmp_path / "whole", settings, (0, 1, 2)) as (_, _, running):
         await running
@@ -217,7 +217,7 @@ async def test_a_killed_server_resumes_to_the_same_bits(tmp_path: Path, point: s
 
 
 async def test_a_stop_ends_in_order(tmp_path: Path) -> None:
-    """Agents hear of it, the summary says so, and the code is that of the signal."""
+    """[complaints 27] Agents hear of it, the summary says so, and the code is that of the signal."""
     settings = config(agents="0-1", rounds=3)
     async with fleet(tmp_path / "run", settings, (0,)) as (server, agents, running):
         while not agents[0].inbox:
@@ -343,7 +343,7 @@ async def test_an_address_that_others_can_reach_needs_a_typed_word(tmp_path: Pat
 
 
 async def test_a_busy_address_is_an_error_with_a_next_step(tmp_path: Path) -> None:
-    """The other server goes on."""
+    """[complaints 26] The other server goes on."""
     settings = config(agents="0", rounds=1)
     async with fleet(tmp_path / "run", settings, ()) as (first, _, running):
         folder = RunFolder.create(settings, tmp_path / "other")

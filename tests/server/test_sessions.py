@@ -64,7 +64,10 @@ def test_a_ready_agent_that_registers_again_is_told_to_the_supervisor() -> None:
 
 
 def test_a_register_that_was_overtaken_over_a_newer_connection_changes_nothing() -> None:
-    """The server was stopped: what waits in two connections of one agent is read in turn, old after new."""
+    """The server was stopped: what waits in two connections of one agent is read in turn, old after new.
+
+    [complaints 67]
+    """
     fleet = Fleet()
     agent, *_ = fleet.started(0, 1, 2)
     old = agent.peer
@@ -87,7 +90,7 @@ def test_a_register_with_a_forged_session_is_read_as_one_outside_sessions() -> N
 
 
 def test_a_message_over_a_new_connection_rebinds_the_session() -> None:
-    """A DEALER reconnects unseen: the next message says where answers go."""
+    """[wire 23] A DEALER reconnects unseen: the next message says where answers go."""
     fleet = Fleet()
     (agent,) = fleet.join(0)
     agent.reconnect()
@@ -116,7 +119,10 @@ def test_an_unknown_session_is_told_to_register_again() -> None:
     ],
 )
 def test_an_agent_that_does_not_fit_is_rejected(fields: dict[str, object], reason: str) -> None:
-    """Dimension, layout and initial parameters must be the run's; the answer names both values."""
+    """Dimension, layout and initial parameters must be the run's; the answer names both values.
+
+    [complaints 43, 58]
+    """
     fleet = Fleet()
     agent = fleet.agent(0)
     agent.register()
@@ -139,7 +145,10 @@ def test_an_agent_that_does_not_fit_is_rejected(fields: dict[str, object], reaso
     ],
 )
 def test_a_wrong_registration_is_rejected_by_name(goal: int, fields: dict[str, object], reason: str) -> None:
-    """Unknown goal, another run and impossible overrides each have their own reason."""
+    """Unknown goal, another run and impossible overrides each have their own reason.
+
+    [complaints 4, 26, 58]
+    """
     fleet = Fleet()
     agent = fleet.agent(goal)
     agent.register(**fields)
@@ -311,7 +320,10 @@ def test_two_different_fingerprints_are_a_mixed_fleet() -> None:
 
 
 def test_a_late_joiner_becomes_eligible_at_the_next_boundary() -> None:
-    """An agent that comes in the middle of round 1 changes nothing in it and trains in round 2."""
+    """An agent that comes in the middle of round 1 changes nothing in it and trains in round 2.
+
+    [complaints 8] [wire 14]
+    """
     fleet = Fleet(config(quorum=2))
     first, second = fleet.started(0, 1)
     late = FakeAgent(fleet, 2)

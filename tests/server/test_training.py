@@ -17,7 +17,10 @@ from tests.server.fleet import Fleet, config
 
 
 def test_updates_fold_in_agent_order_whatever_the_order_of_arrival() -> None:
-    """Equal bits for every arrival order; the same deltas folded in another order differ in some bit."""
+    """Equal bits for every arrival order; the same deltas folded in another order differ in some bit.
+
+    [complaints 38]
+    """
     rng = np.random.default_rng(3)
     hashes = set()
     deltas = [rng.normal(size=100) * 10.0**k for k in (0, 3, -3)]
@@ -73,7 +76,7 @@ def test_round_opened_is_written_before_the_first_theta() -> None:
 
 
 def test_the_deadline_excuses_whoever_is_missing() -> None:
-    """A hard deadline from the opening; heartbeats do not move it."""
+    """[wire 29] A hard deadline from the opening; heartbeats do not move it."""
     fleet = Fleet(config(round_deadline_s=10.0))
     slow, *others = fleet.started(0, 1, 2)
     for agent in others:
@@ -97,7 +100,10 @@ def test_the_deadline_excuses_whoever_is_missing() -> None:
 def test_a_wrong_update_is_refused_by_name_and_the_mean_is_that_of_the_others(
     change: object, part: str
 ) -> None:
-    """NaN, infinity and a wrong size never reach the average; log, journal and record say why."""
+    """NaN, infinity and a wrong size never reach the average; log, journal and record say why.
+
+    [complaints 30]
+    """
     fleet = Fleet()
     bad, *others = fleet.started(0, 1, 2)
     theta = bad.last(m.Theta)
@@ -115,7 +121,7 @@ def test_a_wrong_update_is_refused_by_name_and_the_mean_is_that_of_the_others(
 
 @pytest.mark.parametrize("field", ["theta_crc32", "crc32"])
 def test_an_update_with_a_wrong_checksum_is_refused(field: str) -> None:
-    """Computed from other parameters, or altered on the way: refused, final for the round."""
+    """[wire 2] Computed from other parameters, or altered on the way: refused, final for the round."""
     fleet = Fleet()
     bad, *_ = fleet.started(0, 1, 2)
     theta = bad.last(m.Theta)
@@ -128,7 +134,7 @@ def test_an_update_with_a_wrong_checksum_is_refused(field: str) -> None:
 
 
 def test_zero_trajectories_under_the_weighted_rule_are_refused() -> None:
-    """A weight of zero is an error, not a division by zero at the end of the round."""
+    """[complaints 29] A weight of zero is an error, not a division by zero at the end of the round."""
     fleet = Fleet(config(aggregation="weighted"))
     bad, one, two = fleet.started(0, 1, 2)
     bad.update(100.0, trajectories=0)
@@ -169,7 +175,7 @@ def test_updates_whose_sum_overflows_skip_the_round() -> None:
 
 
 def test_three_skipped_rounds_in_a_row_end_the_run() -> None:
-    """With the quorum code; a folded round in between starts the count again."""
+    """[complaints 15] With the quorum code; a folded round in between starts the count again."""
     fleet = Fleet(config(rounds=20))
     agents = fleet.started(0, 1, 2)
 

@@ -20,7 +20,7 @@ def test_uniform_mean_by_hand():
 
 
 def test_weighted_mean_by_hand():
-    """Three agents with 1, 1 and 2 trajectories count 1/4, 1/4 and 1/2."""
+    """[complaints 31] Three agents with 1, 1 and 2 trajectories count 1/4, 1/4 and 1/2."""
     fold = Fold(np.zeros(1), "weighted")
     for agent, delta, trajectories in [(0, 4.0, 1), (1, 8.0, 1), (2, 2.0, 2)]:
         assert fold.add(agent, np.array([delta]), trajectories) == trajectories
@@ -62,7 +62,7 @@ def test_result_is_fresh_and_read_only():
     ],
 )
 def test_what_must_not_be_averaged_changes_nothing(agent, delta, trajectories, error):
-    """A refused update raises its own error and leaves the sum as it was."""
+    """[complaints 29] A refused update raises its own error and leaves the sum as it was."""
     fold = Fold(np.zeros(2), "weighted")
     fold.add(2, np.array([1.0, 3.0]), 5)
     with pytest.raises(error):

@@ -14,7 +14,7 @@ FRACTION = st.floats(0.01, 1.0)
 
 @given(AGENTS, FRACTION, st.integers(0, 2**32), st.integers(1, 1000), st.randoms())
 def test_choice_ignores_the_order_of_the_list(agents, participation, seed, round_, random):
-    """Any order of the eligible agents gives the same ascending cohort of the stated size."""
+    """[complaints 38] Any order of the eligible agents gives the same ascending cohort of the stated size."""
     shuffled = list(agents)
     random.shuffle(shuffled)
     chosen = cohort(seed, round_, shuffled, participation)

@@ -96,7 +96,7 @@ def test_state_advances_only_with_counted_updates():
     ("variant", "per_step"), [("exact", 10 + 7 + 4), ("first_order", 10 + 4), ("fedavg_pg", 10 + 7 + 4)]
 )
 def test_trajectories_are_counted_exactly(variant, per_step):
-    """Tau (m_in + m_h + m_out), without m_h for first_order (complaints 36)."""
+    """[complaints 36] Tau (m_in + m_h + m_out), without m_h for first_order."""
     config = gridworld(rounds=1, variant=variant, inner_batch=10, hessian_batch=7, outer_batch=4)
     (outcome,) = play(config, range(8))
     assert {c.trajectories for c in outcome.record.contributors} == {5 * per_step}

@@ -48,7 +48,10 @@ def alter(record, what):
     ["cohort", "crc32", "weight", "contributors", "params_sha256", "outcome", "state_resets", "overrides"],
 )
 def test_an_altered_record_is_found_at_its_round(records, what, round_):
-    """Whatever is changed in round r's record, the replay says so at round r and not before."""
+    """Whatever is changed in round r's record, the replay says so at round r and not before.
+
+    [complaints 32]
+    """
     altered = [alter(r, what) if r.round == round_ else r for r in records]
     outcomes = list(replay(CONFIG, altered))
     assert [bool(r.differences) for r in outcomes[: round_ - 1]] == [False] * (round_ - 1)

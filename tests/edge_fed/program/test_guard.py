@@ -37,7 +37,7 @@ def test_a_post_after_the_loop_s_end_is_dropped() -> None:
 
 @pytest.mark.parametrize("what", ["callback", "lost task"])
 async def test_what_nobody_guards_ends_the_program_too(what: str) -> None:
-    """Callbacks of libraries, and tasks whose exception nobody asks for."""
+    """[wire 49] Callbacks of libraries, and tasks whose exception nobody asks for."""
     loop = asyncio.get_running_loop()
     failed: asyncio.Future[Exception] = loop.create_future()
     end_on_failure(loop, failed.set_result)

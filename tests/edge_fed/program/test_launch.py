@@ -15,7 +15,10 @@ PREPARE = (
 
 
 def test_threads_are_pinned_before_numpy_is_loaded():
-    """Importing the launch module does not import NumPy, and prepare() sets one BLAS thread."""
+    """Importing the launch module does not import NumPy, and prepare() sets one BLAS thread.
+
+    [complaints 50]
+    """
     code = "import sys; " + PREPARE + "; print('numpy' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True, env={}
