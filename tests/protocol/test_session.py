@@ -245,7 +245,7 @@ def test_no_session_is_no_session_id():
 
 
 def test_messages_after_the_end_are_unknown():
-    """A heartbeat after BYE, a THETA after SHUTDOWN: answered, never acted on."""
+    """[wire 24] A heartbeat after BYE, a THETA after SHUTDOWN: answered, never acted on."""
     pair = at("train", State.READY)
     late = pair.agent.send(SAMPLES[m.Heartbeat])
     pair.say(SAMPLES[m.Bye])

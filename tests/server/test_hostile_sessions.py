@@ -70,7 +70,7 @@ def test_a_server_that_is_full_of_ready_onboarders_asks_newcomers_to_wait(
 
 
 def test_an_onboarder_that_never_becomes_ready_expires() -> None:
-    """[complaints 48] Heartbeats alone hold no place for ever; a READY one is not touched."""
+    """[wire 50] Heartbeats alone hold no place for ever; a READY one is not touched."""
     fleet = Fleet(config(join_deadline_s=1e6))
     idle, works = guest(fleet, 4), guest(fleet, 5)
     idle.register(role="onboard")
