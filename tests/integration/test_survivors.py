@@ -2,7 +2,10 @@
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -18,7 +21,7 @@ AGENTS = (0, 1, 2)
 
 
 class Fleet(Programs):
-    """A server that holds before one round, and three agents."""
+    """A server that holds before one round, and three agents; it has come to the hold."""
 
     def __init__(self, path: Path, hold: int, *settings: str) -> None:
         folder = make_folder(tiny("", "agents.0.goals=0-2", *settings), path, overwrite=False)
@@ -26,6 +29,11 @@ class Fleet(Programs):
         self.start_server()
         self.start_agents()
         self.held()
+
+    @property
+    def address(self) -> str:
+        """Where the server listens."""
+        return self._address
 
     def start_surplus(self, goal: int) -> None:
         """One more process of a goal."""
@@ -82,3 +90,32 @@ def test_agents_that_are_not_needed_end_like_the_others(tmp_path: Path) -> None:
     rounds = list(folder.rows(folder.metrics))
     assert [[part["weight"] for part in line["contributors"]] for line in rounds] == [[16.0]] * 3
     assert verify(tmp_path / "run").outcome == "equal"
+
+
+def test_a_stopped_server_is_found_again(tmp_path: Path) -> None:
+    """[wire 28] SIGSTOP until an agent's patience of a lease is over, then SIGCONT: nobody has to restart."""
+    few = ("onboarding.m_adapt=[0]", "onboarding.scratch=[]", "onboarding.eval_episodes=16")
+    run = Fleet(tmp_path / "run", 2, "algorithm.rounds=3", "federation.lease_s=1", *few)
+    try:
+        command = [sys.executable, "-P", "-m", "agent", "--goal", "0", "--onboard", "--server", run.address]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as onboarder:
+            assert onboarder.stderr is not None
+            wait_for("ready", onboarder.stderr)
+            run.signal("server", signal.SIGSTOP)
+            wait_for("registering again", onboarder.stderr)
+            run.signal("server", signal.SIGCONT)
+            run.proceed(2)
+            run.end("server", None, ExitCode.OK, "the run is complete")
+            assert onboarder.wait(60) == ExitCode.OK
+        run.end_agents(None, ExitCode.OK, "the run is complete")
+        assert run.tracebacks() == []
+    finally:
+        run.kill()
+
+
+def wait_for(words: str, stream: IO[str]) -> None:
+    """Reads lines until one has these words."""
+    for line in stream:
+        if words in line:
+            return
+    raise AssertionError(f"it ended before it said {words!r}")
