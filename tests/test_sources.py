@@ -16,6 +16,7 @@ from server.command_line import parser as server_parser
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("agent", "edge_fed", "protocol", "scenarios", "server")
+LINKS = ("protocol/transport/", "scenarios/proxy/", "scenarios/bench/")
 BY_NAME = {"availability", "connectivity"}  # read through getattr: edge_fed.profiles, and its tests
 
 
@@ -117,3 +118,14 @@ def test_nobody_waits_for_a_buffer_to_be_free(sources: dict[str, Source]) -> Non
     for path, source in sources.items():
         assert "track" not in source.keywords, path
         assert not source.attributes & {"MessageTracker", "tracker"}, path
+
+
+def test_nothing_phones_home(sources: dict[str, Source]) -> None:
+    """[complaints 61] Nothing that fetches is imported; only where links are made are sockets opened."""
+    fetching = {"urllib", "http", "requests", "httpx", "aiohttp", "ftplib", "smtplib", "webbrowser"}
+    for path, source in sources.items():
+        modules = {module.partition(".")[0] for module, _ in source.imported}
+        assert not modules & fetching, path
+        if not path.startswith(LINKS):
+            assert not modules & {"socket", "ssl", "zmq"}, path
+            assert not source.attributes & {"open_connection", "create_connection"}, path
