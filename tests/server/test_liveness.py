@@ -50,7 +50,7 @@ def test_a_lost_agent_comes_back_in_its_session_and_its_late_update_changes_noth
 
 
 def test_a_broken_connection_excuses_nobody_before_the_lease_ends() -> None:
-    """Unreachable is a fact; the agent reconnects, gets THETA again and is counted."""
+    """[wire 23] Unreachable is a fact; the agent reconnects, gets THETA again and is counted."""
     fleet = Fleet()
     agents = fleet.join(0, 1, 2)
     fleet.gone.add(agents[0].peer)
