@@ -56,6 +56,43 @@ def test_a_round_in_which_all_weights_are_zero_changes_nothing() -> None:
     assert fleet.saved[-1].params is before and np.isfinite(before).all()
 
 
+def test_a_round_that_nobody_answers_is_skipped() -> None:
+    """[complaints 15] All live and none has finished at the deadline: nothing changes, the run goes on."""
+    fleet = Fleet(config(round_deadline_s=3.0))
+    agents = fleet.started(0, 1, 2)
+    before = fleet.saved[-1].params
+    fleet.live(3, *agents, phase="training")
+    assert (fleet.record.round, fleet.record.outcome) == (1, "skipped")
+    assert fleet.record.missing == dict.fromkeys(range(3), "deadline")
+    assert fleet.saved[-1].params is before
+    for agent in agents:
+        agent.update(2.0)
+    assert (fleet.record.round, fleet.record.outcome) == (2, "folded")
+
+
+def test_an_update_after_a_long_step_counts() -> None:
+    """[complaints 5] Twelve heartbeats and more than two leases of training, then its update."""
+    fleet = Fleet()
+    agents = fleet.started(0, 1, 2)
+    fleet.live(12, *agents, phase="training")
+    for agent in agents:
+        agent.update()
+    assert (len(fleet.record.contributors), fleet.record.missing, fleet.journal("lost")) == (3, {}, [])
+
+
+def test_the_last_update_of_an_agent_that_leaves_counts() -> None:
+    """[wire 38] UPDATE and BYE at once: what came is folded, and nobody waits for more."""
+    fleet = Fleet()
+    leaver, *others = fleet.started(0, 1, 2)
+    leaver.update(3.0)
+    leaver.send(m.Bye(reason="done"))
+    for agent in others:
+        agent.update(3.0)
+    assert [part.agent for part in fleet.record.contributors] == [0, 1, 2]
+    assert fleet.record.missing == {}
+    assert fleet.journal("round_opened")[-1]["cohort"] == (1, 2)
+
+
 def test_fifty_restarts_within_a_round_lose_nothing() -> None:
     """[complaints 67] [wire 15, 17] Each new process has the goal and the question, also of a late server."""
     fleet = Fleet(config(round_deadline_s=1000.0))
