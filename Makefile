@@ -6,6 +6,9 @@ PY := $(VENV)/bin/python
 EXTRAS ?=
 PIP_QUIET := --quiet --disable-pip-version-check
 
+# The tests start hundreds of programs: without bytecode on the disk each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint clean
 
