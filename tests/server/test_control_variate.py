@@ -8,7 +8,7 @@ from edge_fed.params import F8, crc32, params_sha256
 from protocol import messages as m
 from server import events as e
 from server.admission import Admission
-from server.ledger import Ledger
+from server.ledger import Ledger, Resume
 from tests.server.fleet import FakeAgent, Fleet, config
 
 D = 100
@@ -181,7 +181,7 @@ def test_a_resumed_server_goes_on_with_the_same_bits() -> None:
         assert admission.control is not None and saved.control is not None
         return Ledger(saved.params, saved.round, saved.book, admission.control.of(saved.control))
 
-    again = Fleet(fleet.machine.room.config, ledger=ledger)
+    again = Fleet(fleet.machine.room.config, ledger=ledger, resume=Resume(expected=(0, 1, 2)))
     agents = again.started(0, 1, 2)
     theta = agents[1].last(m.Theta)
     assert theta == others[0].last(m.Theta)
