@@ -2,8 +2,8 @@
 
 import pytest
 
-from edge_fed.device_faults import MAX_SKIPPED
 from edge_fed.errors import ConfigError
+from edge_fed.validation.devices import MAX_SKIPPED
 from server import course
 from tests.scenarios.tiny import tiny
 

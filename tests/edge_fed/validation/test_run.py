@@ -5,8 +5,9 @@ import pytest
 
 from edge_fed.config import RunConfig
 from edge_fed.errors import ConfigError, Fault
+from edge_fed.profiles import LINK_BOUNDS
 from edge_fed.program.config_file import load
-from edge_fed.validation import LINK_BOUNDS, check_run
+from edge_fed.validation import check_run
 from protocol.link import LinkProfile
 
 GRID = "[environment]\nfamily = 'gridworld'\n[policy]\nname = 'softmax'\n"

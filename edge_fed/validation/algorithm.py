@@ -1,0 +1,67 @@
+"""What is wrong with batches, inner gradients and the correction of a run."""
+
+from collections.abc import Iterable, Iterator
+
+from edge_fed.config import Algorithm, RunConfig, effective_algorithm
+from edge_fed.errors import Fault
+from edge_fed.meta import CURVED
+
+BATCHES = ("inner_batch", "hessian_batch", "outer_batch")
+
+
+def batch_faults(config: RunConfig) -> Iterator[Fault]:
+    """Batches too small for what they are used for, in [algorithm] and in each table of agents."""
+    yield from _too_small(config.algorithm, BATCHES, "algorithm")
+    for index, table in enumerate(config.agents):
+        own = [name for name in BATCHES if getattr(table, name) is not None]
+        yield from _too_small(effective_algorithm(config.algorithm, table), own, f"agents.{index}")
+
+
+def _too_small(settings: Algorithm, names: Iterable[str], path: str) -> Iterator[Fault]:
+    if settings.variant == "fedavg_pg":  # one gradient from all three batches together
+        return
+    for name in names:
+        size = getattr(settings, name)
+        fresh = settings.variant in CURVED and settings.curvature_batch == "fresh"
+        if name == "hessian_batch" and not fresh:
+            continue
+        if size == 0:
+            yield Fault(
+                f"{path}.{name}",
+                f"is 0, but variant {settings.variant!r} estimates its curvature from this batch",
+                "give it at least 1, or choose variant 'first_order'",
+            )
+        elif size == 1 and settings.baseline == "loo":
+            yield Fault(
+                f"{path}.{name}",
+                "is 1, but baseline 'loo' compares each trajectory with the others",
+                "give it at least 2, or choose another baseline",
+            )
+
+
+def inner_gradient_faults(algorithm: Algorithm) -> Iterator[Fault]:
+    """An inner gradient that the variant does not have."""
+    if algorithm.variant == "sg_mrl" and algorithm.inner_gradient != "plain":
+        yield Fault(
+            "algorithm.inner_gradient",
+            f"is {algorithm.inner_gradient!r}, but variant 'sg_mrl' is the gradient of the plain inner step",
+            "choose 'plain', or variant 'exact' or 'first_order'",
+        )
+
+
+def correction_faults(settings: Algorithm) -> Iterator[Fault]:
+    """Settings under which control variates cannot be computed, or would not cancel."""
+    if settings.correction == "none":
+        return
+    if settings.outer_step_size == 0:
+        yield Fault(
+            "algorithm.outer_step_size",
+            "is 0, but correction 'control_variate' divides each update by it",
+            "give it a number above 0, or choose correction 'none'",
+        )
+    if settings.aggregation != "uniform":
+        yield Fault(
+            "algorithm.aggregation",
+            f"is {settings.aggregation!r}, but control variates cancel only in a plain mean",
+            "choose aggregation 'uniform', or correction 'none'",
+        )

@@ -1,0 +1,48 @@
+"""What is wrong with a configuration beyond its single fields: everything that needs two fields or a table.
+
+All faults are found, not only the first. `edge_fed.config` bounds what one field can say alone.
+"""
+
+from collections.abc import Collection
+
+from edge_fed.config import RunConfig
+from edge_fed.errors import Fault
+from edge_fed.policies import POLICIES, make_policy
+from edge_fed.validation.algorithm import batch_faults, correction_faults, inner_gradient_faults
+from edge_fed.validation.byzantine import byzantine_faults
+from edge_fed.validation.devices import device_faults
+from edge_fed.validation.federation import federation_faults, onboarding_faults, privacy_faults
+from edge_fed.validation.fleet import family_of, planned_agents, policy_faults
+from edge_fed.validation.values import name_faults, number_faults, run_name_faults, size_faults
+
+
+def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
+    """Finds everything wrong with a run before anything starts.
+
+    Args:
+        config: Settings whose single fields are valid.
+        absent: Planned agents that are not there when the run starts (they join later).
+
+    Returns:
+        Faults with dotted paths; empty if the run can start.
+    """
+    faults = [
+        *number_faults(config),
+        *size_faults(config),
+        *run_name_faults(config.name),
+        *name_faults(config),
+    ]
+    family = family_of(config, faults)
+    planned = planned_agents(config, family, faults)
+    if family is not None and config.policy.name in POLICIES:
+        faults += policy_faults(config, family)
+    if not faults and family is not None:
+        faults += device_faults(config, make_policy(config.policy, family.make(0).spaces).dimension)
+    faults += batch_faults(config)
+    faults += correction_faults(config.algorithm)
+    faults += privacy_faults(config)
+    faults += inner_gradient_faults(config.algorithm)
+    faults += byzantine_faults(config, planned.keys() - set(absent))
+    faults += federation_faults(config, len(set(planned) - set(absent)), len(planned))
+    faults += onboarding_faults(config, family)
+    return faults
