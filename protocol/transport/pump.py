@@ -24,12 +24,9 @@ from protocol.transport.monitor import Monitor
 
 YIELD_MESSAGES = 64  # a receive that is ready does not suspend: other tasks would starve under load
 YIELD_BYTES = 4 * 1024 * 1024
-# Plain integers: or-ing and testing zmq's enum members costs a microsecond each time.
-POLLIN, POLLOUT = int(zmq.POLLIN), int(zmq.POLLOUT)
-LAST, MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 ZERO_COPY_BYTES = 64 * 1024  # below it, a copy is cheaper than the bookkeeping of a shared buffer
 
-# Plain integers: combining zmq's enumerations costs more than sending a frame.
+# Plain integers: combining or testing zmq's enumerations costs more than sending a frame.
 LAST = int(zmq.NOBLOCK)
 MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 READABLE = int(zmq.POLLIN)
