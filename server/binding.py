@@ -9,6 +9,7 @@ from protocol.limits import Limits
 from protocol.transport import Context, Guard, ServerSocket, is_loopback
 
 HINT = "choose another --bind"
+DEFAULT_BIND = "tcp://127.0.0.1:5555"
 
 
 @contextlib.contextmanager

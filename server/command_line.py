@@ -20,11 +20,12 @@ from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import end_on_failure
 from edge_fed.program.run_folder import RunFolder
 from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervisor
+from server.binding import DEFAULT_BIND
 from server.console import Bar, is_terminal
 from server.doorkeeper import Doorkeeper
-from server.runtime import ServerProgram, go_on
+from server.recovery import had_keys
+from server.runtime import ServerProgram
 
-DEFAULT_BIND = "tcp://127.0.0.1:5555"
 SIGNALS = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 
@@ -116,6 +117,12 @@ def _run(options: argparse.Namespace) -> ExitCode:
     logger = log.configure(options.log_format, options.log_level, None, **name)
     doorkeeper = Doorkeeper(options.keys, logger) if options.keys is not None else None
     config, folder, withdraw = _folder(options)
+    if options.resume and options.keys is None and not options.insecure and had_keys(folder):
+        raise ProgramError(
+            ExitCode.USAGE,
+            f"the run in {folder.path} had keys; its agents do not speak with a server that has none",
+            "add --keys DIR; or --insecure, to go on without",
+        )
     supervisor: Supervisor = StdioSupervisor() if options.supervised else NoSupervisor()
     watched = is_terminal() and options.log_format == "text" and not options.supervised
     bar = Bar(config.algorithm.rounds, max([0, *folder.committed_rounds()])) if watched else None
@@ -142,7 +149,7 @@ def _run(options: argparse.Namespace) -> ExitCode:
         supervisor.event("exit", code=int(error.code), why=error.message)
         raise
     except Exception as error:
-        logger.exception("the server failed", hint=go_on(folder.path))
+        logger.exception("the server failed", hint=program.go_on())
         supervisor.event("exit", code=int(ExitCode.FAILED), why=repr(error))
         return ExitCode.FAILED
     if options.json and not options.supervised:

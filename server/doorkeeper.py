@@ -28,6 +28,7 @@ class Doorkeeper:
         logger: Where lines go.
 
     Attributes:
+        folder: Of the keys.
         allowed: The allow-list as it was read last without an error.
         changed: Called with each new allow-list.
 
@@ -36,6 +37,7 @@ class Doorkeeper:
     """
 
     def __init__(self, folder: Path, logger: Logger) -> None:
+        self.folder = folder
         self._secret = read_server_secret(folder)
         self._file = AllowFile(folder)
         self.allowed = self._file.read()

@@ -268,12 +268,20 @@ def dismissed(reason: str) -> Shutdown:
 
 
 def _key_refused(agent: int, role: Role, key: str, allowed: AllowList) -> Reject:
+    rights = allowed.rights(key)
+    if rights is None:  # it was there when the connection was made
+        return Reject(
+            reason="key",
+            message=f"the key {key} was revoked: it is no longer on the server's allow-list; get a new one",
+            expected="a key on the allow-list",
+            received="a revoked key",
+        )
     does = "train as" if role == "train" else "onboard"
     return Reject(
         reason="key",
         message=f"the key {key} may not {does} agent {agent}; start the agent with the key file of agent "
         f"{agent}, or let the server's allow-list give this key that id",
-        expected=str(allowed.rights(key) or "a key on the allow-list"),
+        expected=str(rights),
         received=f"agent {agent}",
     )
 

@@ -49,6 +49,13 @@ class Opened(msgspec.Struct, frozen=True):
     cohort: tuple[int, ...] = ()
 
 
+class Started(msgspec.Struct, frozen=True):
+    """What is read of a line of ``events.jsonl`` about a server process."""
+
+    event: str = ""
+    keys: bool = False
+
+
 class Measured(msgspec.Struct, frozen=True):
     """What is read first of a line of ``evaluations.jsonl``."""
 
@@ -135,6 +142,14 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
         sum(row.get("trajectories", 0) for row in averages),
         _without_schema(averages[-1]) if averages else {},
     )
+
+
+def had_keys(folder: RunFolder) -> bool:
+    """Whether the run's newest server process let in only the holders of listed keys."""
+    keyed = False
+    for row, _line in _whole(folder.events, Started):
+        keyed = row.keys if row.event == "started" else keyed
+    return keyed
 
 
 def _newest(folder: RunFolder, damaged: list[str]) -> tuple[Sidecar | None, dict[str, F8]]:

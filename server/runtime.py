@@ -11,7 +11,6 @@ import shlex
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,7 +29,7 @@ from protocol.transport import Context, ServerSocket
 from server import events as e
 from server.admission import Admission
 from server.alarm import Alarm
-from server.binding import bound
+from server.binding import DEFAULT_BIND, bound
 from server.console import Console, Lines
 from server.disk import Disk
 from server.doorkeeper import Doorkeeper
@@ -41,11 +40,6 @@ from server.state_machine import Machine
 from server.summary import summarize
 
 SYNC_S = 1.0  # pause between two forced writes to the disk
-
-
-def go_on(folder: Path) -> str:
-    """What a person does next after a run that ended early."""
-    return f"go on with: python -m server --resume {shlex.quote(str(folder))}"
 
 
 def unwritable(error: OSError) -> str:
@@ -168,6 +162,18 @@ class ServerProgram:
         if not self._over.done():
             self._over.set_exception(error)
 
+    def go_on(self) -> str:
+        """What a person does next after a run that ended early."""
+        words = ["--resume", str(self._folder.path)]
+        if self._doorkeeper is not None:
+            words += ["--keys", str(self._doorkeeper.folder)]
+        address = self.endpoint or self._address
+        if address != DEFAULT_BIND:
+            words += ["--bind", address]
+        if self._insecure:
+            words += ["--insecure"]
+        return f"go on with: python -m server {shlex.join(words)}"
+
     # --- setting up and closing --------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -200,7 +206,7 @@ class ServerProgram:
         try:
             yield
         except OSError as error:
-            raise ProgramError(ExitCode.FAILED, unwritable(error), go_on(self._folder.path)) from error
+            raise ProgramError(ExitCode.FAILED, unwritable(error), self.go_on()) from error
 
     def _open(self) -> None:
         where = self._machine.room.ledger.committed
@@ -208,7 +214,8 @@ class ServerProgram:
         self._logger.info(
             text, folder=str(self._folder.path), **({"resumed_after": where} if self._resume else {})
         )
-        fields = {"address": self.endpoint, "resumed_after": where, "config": self._config.name}
+        keys = self._doorkeeper is not None
+        fields = {"address": self.endpoint, "resumed_after": where, "config": self._config.name, "keys": keys}
         with self._writing():
             self._disk.recorder.journal("started", fields, self._loop.time())
         self._supervisor.event("listening", address=self.endpoint, run_dir=str(self._folder.path))
@@ -234,7 +241,7 @@ class ServerProgram:
         except OSError as error:
             self._logger.error(f"the summary cannot be written: {error.strerror}")
         say = self._logger.info if done.code == ExitCode.OK else self._logger.warning
-        hint = {} if done.outcome == "finished" or self._supervised else {"hint": go_on(self._folder.path)}
+        hint = {} if done.outcome == "finished" or self._supervised else {"hint": self.go_on()}
         say(f"the server ends: {done.why}", exit_code=int(done.code), **hint)
 
     # --- events ------------------------------------------------------------------------------------

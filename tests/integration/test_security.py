@@ -187,7 +187,7 @@ def test_a_key_is_revoked_and_another_listed_while_the_server_runs(fleet: Fleet)
     allowed.write_text("\n".join(lines) + "\n")
     server.process.send_signal(signal.SIGHUP)
     assert agents[1].ended() == ExitCode.AUTHENTICATION
-    assert "may not train as agent 1" in agents[1].log
+    assert "was revoked" in agents[1].log
     server.event("lost", agent=1, why="key revoked")
     server.event("round")
     assert fleet.agent(1, fleet.keys).ended() == ExitCode.AUTHENTICATION
@@ -196,6 +196,21 @@ def test_a_key_is_revoked_and_another_listed_while_the_server_runs(fleet: Fleet)
     fleet.agent(1, fleet.keys)
     server.event("ready", agent=1)
     assert agents[0].process.poll() is None and agents[2].process.poll() is None
+
+
+def test_a_run_with_keys_is_not_gone_on_with_in_clear(fleet: Fleet) -> None:
+    """Resumed without --keys the server ends at once and says what is missing."""
+    server = fleet.serve(agents="0")
+    server.process.send_signal(signal.SIGTERM)
+    server.ended()
+    again = subprocess.run(
+        [sys.executable, "-P", "-m", "server", "--resume", str(fleet.run)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert again.returncode == ExitCode.USAGE
+    assert "had keys" in again.stderr and "--keys" in again.stderr
 
 
 def test_a_new_server_key_loses_nothing(fleet: Fleet) -> None:

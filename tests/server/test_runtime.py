@@ -25,6 +25,8 @@ from protocol.limits import MINOR, PREAMBLE_BYTES
 from protocol.session import Session
 from protocol.transport import AgentSocket, Context
 from server.admission import Admission
+from server.doorkeeper import Doorkeeper
+from server.keygen import keygen
 from server.recording import Recorder
 from server.runtime import ServerProgram
 from tests.server.fleet import config
@@ -340,6 +342,18 @@ async def test_an_address_that_others_can_reach_needs_a_typed_word(tmp_path: Pat
         await server.run()
     assert caught.value.code == ExitCode.ADDRESS
     assert "--insecure" in caught.value.hint
+
+
+def test_what_to_type_after_an_early_end_repeats_what_the_agents_need(tmp_path: Path) -> None:
+    """Keys and address, so that the same agents find the same server; nothing that is the default."""
+    keygen(tmp_path / "keys", frozenset({0}))
+    keeper = Doorkeeper(tmp_path / "keys", LOGGER)
+    folder = RunFolder.create(config(), tmp_path / "run")
+    resume = f"python -m server --resume {tmp_path / 'run'}"
+    plain = ServerProgram(config(), folder, "tcp://127.0.0.1:5555", logger=LOGGER)
+    keyed = ServerProgram(config(), folder, "tcp://0.0.0.0:7000", logger=LOGGER, doorkeeper=keeper)
+    assert plain.go_on() == f"go on with: {resume}"
+    assert keyed.go_on() == f"go on with: {resume} --keys {tmp_path / 'keys'} --bind tcp://0.0.0.0:7000"
 
 
 async def test_a_busy_address_is_an_error_with_a_next_step(tmp_path: Path) -> None:
