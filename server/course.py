@@ -69,6 +69,8 @@ class Course:
 
     def _join(self, now: float) -> None:
         """Waits for the agents the run starts with; after a restart, for those that were there."""
+        if self._nobody_left():
+            return
         if self.room.ledger.committed > 0 and not self._returning:  # it had its quorum, and then lost all
             self._await_anybody(now)
             self.arrived(now)
@@ -81,6 +83,14 @@ class Course:
             ends = "the run goes on with those who are here"
         self.room.watch.begin(what, self._absent, until, ends, now, after_s=0.5)
         self.arrived(now)
+
+    def _nobody_left(self) -> bool:
+        """Ends the run if every training agent is in quarantine: nobody can come."""
+        if not self.room.ledger.quarantine.agents.issuperset(self.room.admission.planned):
+            return False
+        why = self.training.last_refusal or 'see "missing" in metrics.jsonl'
+        self.end(ExitCode.QUORUM, "failed", f"every training agent is in quarantine; the last refusal: {why}")
+        return True
 
     def _await_anybody(self, now: float) -> None:
         """Nobody is left to go on with: the run waits for the first who comes."""
@@ -151,10 +161,12 @@ class Course:
     def next(self, now: float) -> None:
         """The boundary after the newest committed round: what comes now?"""
         done = self.room.ledger.committed
+        self._send_quarantined_away()
+        if self._nobody_left():
+            return
         if self.room.ledger.skipped >= MAX_SKIPPED:
             self.end(ExitCode.QUORUM, "failed", f"{MAX_SKIPPED} rounds in a row had too few updates")
             return
-        self._send_quarantined_away()
         if self.measuring.due(done):
             self.phase = "evaluating"
             self.measuring.start(done, now)
@@ -182,11 +194,7 @@ class Course:
     def _open(self, round_: int, now: float) -> None:
         self._resume, self._returning = None, ()
         self.phase = "running"
-        if self.training.open(round_, now):
-            return
-        if self.room.ledger.quarantine.agents.issuperset(self.room.admission.planned):
-            self.end(ExitCode.QUORUM, "failed", "every training agent is in quarantine; the log says why")
-        else:
+        if not self.training.open(round_, now):
             self._await_anybody(now)
 
     def never_back(self, agent: int, now: float) -> None:

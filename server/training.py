@@ -27,12 +27,14 @@ class Training:
 
     Attributes:
         round: The open round.
+        last_refusal: Why the agent that was quarantined last was refused; empty: none was by this process.
         began: When the first round of this process opened, and its number.
         duplicates: Updates that came again and were held before.
     """
 
     def __init__(self, room: Room, resume: Resume | None) -> None:
         self.round: OpenRound | None = None
+        self.last_refusal = ""
         self.began: tuple[float, int] | None = None
         self.duplicates = 0
         self._room = room
@@ -207,6 +209,7 @@ class Training:
             )
             fields = {"agent": agent, "round": record.round, "reason": why}
             self._room.out.note("quarantined", f"{text}; the last: {why}", "warning", **fields)
+            self.last_refusal = why
 
     def _reset(self, record: RoundRecord) -> None:
         """Agents that started the round without their state have one again; what else that means."""

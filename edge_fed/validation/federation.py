@@ -1,8 +1,9 @@
 """What is wrong with waiting, keeping, private noise and onboarding of a run."""
 
+import math
 from collections.abc import Iterator
 
-from edge_fed.config import RunConfig
+from edge_fed.config import RunConfig, max_norm
 from edge_fed.envs.base import Family
 from edge_fed.errors import Fault
 from edge_fed.federated.cohort import cohort_size
@@ -66,6 +67,21 @@ def privacy_faults(config: RunConfig) -> Iterator[Fault]:
             "federation.keep_best",
             f"is {config.federation.keep_best}, but agents that add private noise send no evaluations",
             "leave it out",
+        )
+
+
+def noise_faults(config: RunConfig, dimension: int) -> Iterator[Fault]:
+    """Noise that is longer than what the server accepts: |z C N(0, I_d)| is about z C sqrt(d)."""
+    privacy, bound = config.privacy, max_norm(config.federation)
+    if not privacy.noisy or privacy.clip_norm == "off":
+        return
+    noise = privacy.noise_multiplier * privacy.clip_norm * math.sqrt(dimension)
+    if bound < noise + privacy.clip_norm:
+        yield Fault(
+            "federation.max_update_norm",
+            f"is {bound:g}, but private noise alone has a norm of about {noise:.3g}: honest updates would be "
+            "refused, and their agents quarantined",
+            f"give it at least {1.2 * noise + privacy.clip_norm:.3g}, or leave it out",
         )
 
 

@@ -11,7 +11,7 @@ from edge_fed.policies import POLICIES, make_policy
 from edge_fed.validation.algorithm import batch_faults, correction_faults, inner_gradient_faults
 from edge_fed.validation.byzantine import byzantine_faults
 from edge_fed.validation.devices import device_faults
-from edge_fed.validation.federation import federation_faults, onboarding_faults, privacy_faults
+from edge_fed.validation.federation import federation_faults, noise_faults, onboarding_faults, privacy_faults
 from edge_fed.validation.fleet import family_of, planned_agents, policy_faults
 from edge_fed.validation.values import name_faults, number_faults, run_name_faults, size_faults
 
@@ -37,7 +37,8 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
     if family is not None and config.policy.name in POLICIES:
         faults += policy_faults(config, family)
     if not faults and family is not None:
-        faults += device_faults(config, make_policy(config.policy, family.make(0).spaces).dimension)
+        dimension = make_policy(config.policy, family.make(0).spaces).dimension
+        faults += [*device_faults(config, dimension), *noise_faults(config, dimension)]
     faults += batch_faults(config)
     faults += correction_faults(config.algorithm)
     faults += privacy_faults(config)

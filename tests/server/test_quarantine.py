@@ -222,14 +222,21 @@ def test_an_update_from_a_superseded_session_changes_nothing() -> None:
 
 
 def test_a_run_whose_agents_are_all_in_quarantine_ends_and_says_so() -> None:
-    """It waits for nobody: nobody can come."""
+    """It waits for nobody, nor does a server that is started again: nobody can come."""
     fleet = Fleet(config(agents="0", rounds=9, quarantine_after=2))
     (only,) = fleet.started(0)
     spoil(only)
     spoil(only)
     assert only.last(m.Reject).reason == "quarantined"
     assert fleet.exit.code == ExitCode.QUORUM
-    assert "every training agent is in quarantine" in fleet.exit.why
+    assert "every training agent is in quarantine; the last refusal: refused: " in fleet.exit.why
+    saved = fleet.saved[-1]
+    again = Fleet(
+        fleet.machine.room.config,
+        ledger=lambda _: Ledger(saved.params, saved.round, saved.book),
+        resume=Resume(),
+    )
+    assert again.exit.code == ExitCode.QUORUM and "every training agent is in quarantine" in again.exit.why
 
 
 def test_the_quarantine_counts_once_its_round_is_committed() -> None:

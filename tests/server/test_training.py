@@ -176,7 +176,7 @@ def test_updates_whose_sum_overflows_skip_the_round() -> None:
 
 def test_three_skipped_rounds_in_a_row_end_the_run() -> None:
     """[complaints 15] With the quorum code; a folded round in between starts the count again."""
-    fleet = Fleet(config(rounds=20))
+    fleet = Fleet(config(rounds=20, quarantine_after="off"))
     agents = fleet.started(0, 1, 2)
 
     def skip() -> None:

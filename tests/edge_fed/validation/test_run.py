@@ -41,6 +41,12 @@ WRONG = [
         "federation.keep_best",
         ["is 2", "send no evaluations"],
     ),
+    (
+        "[privacy]\nclip_norm = 1\nnoise_multiplier = 4\n[federation]\nmax_update_norm = 5",
+        5,
+        "federation.max_update_norm",
+        ["is 5", "a norm of about 75.9", "at least 92.1"],
+    ),
     ("[environment]\nfamily = 'navigaton'", 2, "environment.family", ["'navigaton'", "'navigation'"]),
     ("[policy]\nname = 'mpl'", 2, "policy.name", ["unknown policy 'mpl'", "did you mean 'mlp'?"]),
     ("[algorithm]\naggregation = 'unifrm'", 2, "algorithm.aggregation", ["did you mean 'uniform'?"]),
