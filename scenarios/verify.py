@@ -4,25 +4,25 @@ Compared are every round (cohort, each update's checksum and weight, parameters)
 recorded measurement: evaluations in training and the rows of onboarders.
 
 Three outcomes, three exit codes: ``equal`` (0), ``different`` (1) with the round and what differs,
-``not replayable`` (4) with the agent and why.
+``not replayable`` (4) with the agent and why. A run whose files cannot be read is none of them:
+every damaged file is named, and the exit code is 1.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
-import numpy as np
 
 from edge_fed.config import RunConfig
 from edge_fed.federated.record import RoundRecord
 from edge_fed.federated.replay import replay
 from edge_fed.federated.task import initial_params
-from edge_fed.params import params_sha256
-from edge_fed.program.exit_codes import ExitCode
+from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.fingerprint import fingerprint
 from edge_fed.program.run_folder import RunFolder
 from scenarios.remeasure import Remeasure
+from server.checkpoint import UNREADABLE, Sidecar, load_arrays, load_sidecar
 
 EXIT_CODES = {
     "equal": ExitCode.OK,
@@ -57,15 +57,15 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
         progress: Called with (rounds compared, rounds recorded) after each round.
 
     Raises:
-        ProgramError: There is no run to replay.
+        ProgramError: There is no run to replay, or its files are damaged.
     """
     folder = RunFolder.open(run_dir)
+    kept = _checkpoints(folder)
     try:
         records = [msgspec.convert(row, RoundRecord, strict=False) for row in folder.rows(folder.metrics)]
         measured = Remeasure(folder.config, folder.rows(folder.evaluations))
     except (ValueError, KeyError, msgspec.ValidationError) as error:
-        why = f"metrics.jsonl or evaluations.jsonl cannot be read: {error}"
-        return Verification(outcome="different", rounds=0, differences=(why,))
+        raise _damaged([f"metrics.jsonl or evaluations.jsonl cannot be read: {error}"]) from error
     if private := _private(folder.config, records):
         return Verification(
             outcome="not replayable", rounds=0, differences=(private,), reason="private noise"
@@ -82,7 +82,7 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
         done = round_
         if progress and done:
             progress(done, len(records))
-    for round_, loose in _loose_ends(folder, records, measured):
+    for round_, loose in _loose_ends(kept, records, measured):
         return Verification(outcome="different", rounds=done, round=round_, differences=(loose,))
     return Verification(outcome="equal", rounds=done)
 
@@ -97,20 +97,20 @@ def _replayed(
 
 
 def _loose_ends(
-    folder: RunFolder, records: list[RoundRecord], measured: Remeasure
+    kept: Mapping[int, Sidecar], records: list[RoundRecord], measured: Remeasure
 ) -> Iterator[tuple[int, str]]:
     """What is recorded beside the rounds, and does not fit them."""
-    if missing := _lost_rounds(folder, records):
+    if missing := _lost_rounds(kept, records):
         yield len(records) + 1, missing
     for round_ in measured.left():
         yield round_, f"measurements of round {round_} are recorded, the round is not"
-    yield from _wrong_checkpoints(folder, records)
+    yield from _wrong_checkpoints(kept, records)
 
 
-def _lost_rounds(folder: RunFolder, records: list[RoundRecord]) -> str:
+def _lost_rounds(kept: Mapping[int, Sidecar], records: list[RoundRecord]) -> str:
     """Checkpoints are committed before their line is written, but only the newest line can be missing."""
     recorded = max((record.round for record in records), default=0)
-    committed = max(folder.committed_rounds(), default=0)
+    committed = max(kept, default=0)
     if committed <= recorded + 1:
         return ""
     return f"round {committed} has a checkpoint, but metrics.jsonl ends with round {recorded}"
@@ -137,26 +137,44 @@ def _foreign(records: list[RoundRecord]) -> Iterator[str]:
                     yield f"agent {agent} computed with {there}, this machine computes with {here}"
 
 
-def _wrong_checkpoints(folder: RunFolder, records: list[RoundRecord]) -> Iterator[tuple[int, str]]:
-    """Checkpoints whose array is not what the record says."""
-    expected = {record.round: _hashes(record) for record in records}
+def _checkpoints(folder: RunFolder) -> dict[int, Sidecar]:
+    """The sidecar of every kept checkpoint; each has its hash, and so have its arrays.
+
+    Raises:
+        ProgramError: Some are damaged; each is named.
+    """
+    kept: dict[int, Sidecar] = {}
+    damaged = []
     for round_ in folder.committed_rounds():
-        array, _ = folder.checkpoint(round_)
-        if round_ not in expected:
-            continue
+        array, sidecar = folder.checkpoint(round_)
+        reading = sidecar
         try:
-            with np.load(array, allow_pickle=False) as stored:
-                found = {name: params_sha256(stored[name]) for name in expected[round_]}
-        except (OSError, ValueError, KeyError) as error:
-            yield round_, f"checkpoint {array.name} cannot be read: {error}"
-            continue
-        for name, was in expected[round_].items():
-            if found[name] != was:
-                what = f"holds {name} {found[name][:12]}…, {was[:12]}… was recorded"
-                yield round_, f"checkpoint {array.name} {what}"
+            found = load_sidecar(folder, round_)
+            reading = array
+            load_arrays(folder, found)
+            kept[round_] = found
+        except UNREADABLE as error:
+            damaged.append(f"checkpoint {reading.name} cannot be read: {error}")
+    if damaged:
+        raise _damaged(damaged)
+    return kept
 
 
-def _hashes(record: RoundRecord) -> dict[str, str]:
-    """What a round's checkpoint must hold: array -> hash."""
-    control = {"control": record.control_sha256} if record.control_sha256 else {}
-    return {"params": record.params_sha256, **control}
+def _damaged(files: list[str]) -> ProgramError:
+    """The failure that says so, on one line."""
+    return ProgramError(
+        ExitCode.FAILED,
+        "; ".join(files),
+        "put back an undamaged copy; a checkpoint may also be moved away with its sidecar",
+    )
+
+
+def _wrong_checkpoints(kept: Mapping[int, Sidecar], records: list[RoundRecord]) -> Iterator[tuple[int, str]]:
+    """Checkpoints that are whole, and not what the record says."""
+    expected = {record.round: record for record in records}
+    for round_ in sorted(kept.keys() & expected.keys()):
+        for name in ("params_sha256", "control_sha256"):
+            found, was = getattr(kept[round_], name), getattr(expected[round_], name)
+            if found != was:
+                what = f"has {name} {found[:12]}…, {was[:12]}… was recorded"
+                yield round_, f"the checkpoint of round {round_} {what}"

@@ -13,6 +13,7 @@ from edge_fed.federated.local_update import AgentState, initial_state
 from edge_fed.federated.per_fedavg_pg import play_round
 from edge_fed.federated.record import Attendance, RoundRecord
 from edge_fed.federated.task import initial_params, make_task
+from edge_fed.program.exit_codes import ProgramError
 from scenarios.attendance import attendance, in_seconds
 from scenarios.campaign.evidence import Evidence
 from scenarios.plain import hashes
@@ -22,7 +23,11 @@ from scenarios.verify import verify
 
 def verifies(evidence: Evidence) -> Iterator[str]:
     """`verify` ends equal."""
-    found = verify(evidence.folder.path)
+    try:
+        found = verify(evidence.folder.path)
+    except ProgramError as error:
+        yield f"verify: {error.message}"
+        return
     if found.outcome != "equal":
         yield f"verify: {found.outcome} at round {found.round}: {'; '.join(found.differences)}"
 

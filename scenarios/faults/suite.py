@@ -141,7 +141,7 @@ def gather(name: str, folder: Path, ended: Ended) -> Evidence:
         rounds = list(run.rows(run.metrics))
         done = parsed((folder / FAULTS).read_bytes()) or {}
         summary = parsed(run.summary.read_bytes()) or {}
-        verified = verify(folder).outcome
+        verified = verified_as(folder)
     return Evidence(
         name=name,
         scenario=scenario,
@@ -157,6 +157,14 @@ def gather(name: str, folder: Path, ended: Ended) -> Evidence:
         news=ended.news,
         seconds=ended.seconds,
     )
+
+
+def verified_as(folder: Path) -> str:
+    """What verify says of a run."""
+    try:
+        return verify(folder).outcome
+    except ProgramError as error:
+        return error.message
 
 
 def without_faults(scenario: Scenario) -> Scenario:
