@@ -31,6 +31,14 @@ def device_faults(config: RunConfig, dimension: int) -> Iterator[Fault]:
                 f"is {table.completeness:g}, but control variates divide each update by all local steps",
                 "leave it out, or choose correction 'none'",
             )
+        answers, deadline_s = table.responsiveness, config.federation.round_deadline_s
+        if answers is not None and answers.median_s > deadline_s:
+            yield Fault(
+                f"{path}.responsiveness.median_s",
+                f"is {answers.median_s:g}, longer than federation.round_deadline_s = {deadline_s:g}: in more than "
+                "half of the rounds no update of these agents would count",
+                "give the round more time, or a shorter median",
+            )
         key = "profile" if table.profile is not None else "link"
         yield from _link(config, table, dimension, f"{path}.{key}")
     yield from _too_few(config)

@@ -77,6 +77,16 @@ def test_a_round_that_outlasts_its_deadline_is_named_with_its_time():
     )
 
 
+def test_agents_that_mostly_answer_too_late_are_a_fault():
+    """A median above the deadline; at the deadline every second answer counts."""
+    slow = "responsiveness = { median_s = 6, spread = 0.5 }\n"
+    text = faults(slow, "federation.round_deadline_s=5")
+    assert (
+        "agents.0.responsiveness.median_s" in text and "longer than federation.round_deadline_s = 5" in text
+    )
+    assert faults(slow, "federation.round_deadline_s=6") == ""
+
+
 def test_heartbeats_that_fill_the_link_are_a_fault():
     """130 bytes at 1000 bit/s take 1.04 s: one a second never arrives in time."""
     text = faults("link = { bandwidth_bps = 1000 }\n", *FEDERATION)
