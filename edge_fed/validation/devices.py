@@ -35,8 +35,8 @@ def device_faults(config: RunConfig, dimension: int) -> Iterator[Fault]:
         if answers is not None and answers.median_s > deadline_s:
             yield Fault(
                 f"{path}.responsiveness.median_s",
-                f"is {answers.median_s:g}, longer than federation.round_deadline_s = {deadline_s:g}: in more than "
-                "half of the rounds no update of these agents would count",
+                f"is {answers.median_s:g}, longer than federation.round_deadline_s = {deadline_s:g}: in more "
+                "than half of the rounds no update of these agents would count",
                 "give the round more time, or a shorter median",
             )
         key = "profile" if table.profile is not None else "link"
