@@ -16,6 +16,7 @@ from edge_fed.errors import Fault, nearest
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 _WRONG = object()
+LONG = 1e7  # bounds above it read better as 1e+12
 MAX_DEPTH = 14
 """Tables and lists within each other: what WELCOME, two maps further out, can carry to agents."""
 
@@ -162,12 +163,17 @@ def _only(info: inspect.LiteralType) -> str:
 def _bounds(info: inspect.IntType | inspect.FloatType) -> str:
     low = f" of at least {_number(info.ge)}" if info.ge is not None else ""
     low = f" above {_number(info.gt)}" if info.gt is not None else low
-    return low + (f"{' and' if low else ' of'} at most {_number(info.le)}" if info.le is not None else "")
+    high = f" at most {_number(info.le)}" if info.le is not None else ""
+    high = f" below {_number(info.lt)}" if info.lt is not None else high
+    joint = " and" if low and high else " of" if high.startswith(" at") else ""
+    return low + joint + high
 
 
 def _number(bound: float) -> str:
-    """The bound to its last digit: 2**63 - 1 is no 9.2e18."""
-    return str(int(bound)) if bound == int(bound) else f"{bound:g}"
+    """A whole number to its last digit (2**63 - 1 is no 9.2e18); of others six digits, if there are many."""
+    if isinstance(bound, int) or (bound == int(bound) and abs(bound) <= LONG):
+        return str(int(bound))
+    return f"{bound:g}"
 
 
 def _join(path: str, key: str) -> str:

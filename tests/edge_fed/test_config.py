@@ -223,6 +223,21 @@ def test_types_are_described_in_words() -> None:
     fields = {field.name: field.type for field in msgspec.structs.fields(Algorithm)}
     assert describe(fields["rounds"]) == "a whole number of at least 0 and at most 10000000"
     assert describe(fields["guard"]) == 'a number above 0 and at most 1000000 or "off"'
+    assert describe(fields["clip_norm"]) == 'a number of at least 1e-09 and at most 1e+12 or "off"'
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("federation.max_update_norm=0", 'is 0, expected a number above 0 and at most 1e+300 or "off"'),
+        ("privacy.delta=2", "is 2, expected a number above 0 and below 1"),
+    ],
+)
+def test_bounds_are_short_and_whole(key: str, words: str) -> None:
+    """No 301 digits, and the upper bound of an open interval is said too."""
+    with pytest.raises(ConfigError) as caught:
+        load("", RunConfig, nothing_wrong, [key])
+    assert words in str(caught.value)
 
 
 def test_conversion_returns_nothing_if_a_value_is_wrong() -> None:
