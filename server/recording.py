@@ -135,7 +135,7 @@ class Recorder:
     def summary(self, content: Mapping[str, Any]) -> None:
         """Writes ``summary.json``."""
         data = msgspec.json.format(msgspec.json.encode({"schema": SCHEMA, **content}))
-        write_atomic(self._folder.summary, data, sync=True)
+        write_atomic(self._folder.summary, data + b"\n", sync=True)
 
     def close(self) -> None:
         """Forces everything to the disk, removes what was kept for that alone, and closes the files."""

@@ -289,6 +289,9 @@ def test_a_finished_run_is_recognised(tmp_path: Path) -> None:
     recorder.close()
     assert recover(folder, INITIAL).resume.finished
     assert msgspec.json.decode(folder.summary.read_bytes()) == {"schema": 1, "outcome": "finished"}
+    assert folder.summary.read_bytes().endswith(b"}\n"), (
+        "the prompt of a shell after `cat` begins its own line"
+    )
 
 
 def test_one_server_per_run_folder(tmp_path: Path) -> None:
