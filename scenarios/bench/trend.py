@@ -58,19 +58,20 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
     return float(np.median(slopes))
 
 
-def trend(program: str, samples: Sequence[Sample], bound: float) -> Trend | None:
+def trend(program: str, samples: Sequence[Sample], bound: float, least: int = 0) -> Trend | None:
     """The trend of one process; None if it did not live long enough to say.
 
     Args:
         program: Its name.
         samples: All of one process, in order.
         bound: Bytes per round that its memory may grow by.
+        least: Rounds that it must have lived for.
     """
     if not samples:
         return None
     begin, end = samples[0].round, samples[-1].round
     late = [sample for sample in samples if sample.round >= begin + WARM_UP * (end - begin)]
-    if len(late) < ENOUGH:
+    if len(late) < ENOUGH or end - begin < least:
         return None
     thin = samples[:: 1 + len(samples) // 40]
     return Trend(

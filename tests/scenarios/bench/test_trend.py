@@ -62,3 +62,5 @@ def test_a_process_that_died_young_has_no_trend() -> None:
     """Its warm-up is all there is."""
     assert trend("agent-1", samples([1.0] * 20), bound=1.0) is None
     assert trend("agent-1", [], bound=1.0) is None
+    assert trend("server", samples([1.0] * 40), bound=1.0, least=391) is None, "it saw 390 rounds"
+    assert trend("server", samples([1.0] * 40), bound=1.0, least=390) is not None
