@@ -3,7 +3,7 @@
 Pure. A `Book` is a frozen copy for the checkpoint's sidecar; a `Ledger` is rebuilt from it on resume.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -178,13 +178,25 @@ class Ledger:
             newest = max(newest, before.newest)
         self.spent[agent] = Spent(earlier, process, newest)
 
-    def note_release(self, agent: int, update: Update) -> None:
-        """Counts a private update that was seen: also one that is late, refused or in conflict."""
+    def note_release(self, agent: int, update: Update) -> bool:
+        """Counts a private update that was seen: also one that is late, refused or in conflict.
+
+        Returns:
+            Whether it differs from those that were seen before.
+        """
         before = self.released.get(agent, Released())
         seen = before.crc32s if before.round == update.round else ()
-        if update.crc32 not in seen:
-            kept = (*seen, update.crc32)[-KEPT_CHECKSUMS:]
-            self.released[agent] = Released(before.count + 1, update.round, kept)
+        if update.crc32 in seen:
+            return False
+        kept = (*seen, update.crc32)[-KEPT_CHECKSUMS:]
+        self.released[agent] = Released(before.count + 1, update.round, kept)
+        return True
+
+    def note_released(self, seen: Mapping[int, int]) -> None:
+        """Takes over what earlier processes had counted when they died, newer than the checkpoint."""
+        for agent, count in seen.items():
+            before = self.released.get(agent, Released())
+            self.released[agent] = msgspec.structs.replace(before, count=max(before.count, count))
 
     def note_unseen(self, agents: Iterable[int], rounds: int) -> None:
         """Counts what an earlier process may have seen in rounds that it opened and never committed."""

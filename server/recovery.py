@@ -49,6 +49,14 @@ class Opened(msgspec.Struct, frozen=True):
     cohort: tuple[int, ...] = ()
 
 
+class Seen(msgspec.Struct, frozen=True):
+    """What is read of a line of ``events.jsonl`` about private updates."""
+
+    event: str = ""
+    agent: int = 0
+    seen: int = 0
+
+
 class Started(msgspec.Struct, frozen=True):
     """What is read of a line of ``events.jsonl`` about a server process."""
 
@@ -122,6 +130,7 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
     opened = _mend_events(folder)
     reopen = opened.round == ledger.committed + 1
     if folder.config.privacy.noisy:
+        ledger.note_released(_released(folder))
         ledger.note_unseen(overrides_by_goal(folder.config), opened.round - max(0, ledger.committed))
     averages = [row for row in evaluations if row.get("kind") == "evaluation"]
     resume = Resume(
@@ -221,6 +230,15 @@ def _mend_events(folder: RunFolder) -> Opened:
     if torn:
         _rewrite(folder.events, [line for _, line in _whole(folder.events, Opened)])
     return newest
+
+
+def _released(folder: RunFolder) -> dict[int, int]:
+    """Agent -> private updates that were seen, as far as the journal tells."""
+    found: dict[int, int] = {}
+    for row, _line in _whole(folder.events, Seen):
+        if row.event == "released":
+            found[row.agent] = max(row.seen, found.get(row.agent, 0))
+    return found
 
 
 def _mend_evaluations(folder: RunFolder, committed: int) -> list[dict[str, Any]]:

@@ -38,6 +38,7 @@ from server.orders import order
 from server.recovery import Recovered, recover
 from server.state_machine import Machine
 from server.summary import summarize
+from server.training import released
 
 SYNC_S = 1.0  # pause between two forced writes to the disk
 
@@ -218,6 +219,8 @@ class ServerProgram:
         fields = {"address": self.endpoint, "resumed_after": where, "config": self._config.name, "keys": keys}
         with self._writing():
             self._disk.recorder.journal("started", fields, self._loop.time())
+            for agent in self._machine.room.ledger.released:  # with what an earlier process may have seen
+                self._journal(released(agent, self._machine.room.ledger))
         self._supervisor.event("listening", address=self.endpoint, run_dir=str(self._folder.path))
         self._supervisor.listen(self._from_thread)
         if self._doorkeeper is not None:

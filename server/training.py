@@ -10,12 +10,17 @@ from edge_fed.params import F8, params_sha256
 from edge_fed.profiles import lost
 from protocol.messages import Ack, Error, Heartbeat, Theta, Update
 from server import events as e
-from server.ledger import Resume, Verdict
+from server.ledger import Ledger, Resume, Verdict
 from server.members import Member, repeat_after_s
 from server.room import Room
 from server.rounds import OpenRound
 
 ABSENT = "not back after the restart of the server"
+
+
+def released(agent: int, ledger: Ledger) -> e.Journal:
+    """The journal's line of an agent's private updates so far: the next checkpoint may never come."""
+    return e.Journal("released", {"agent": agent, "seen": ledger.released[agent].count})
 
 
 class Training:
@@ -141,8 +146,8 @@ class Training:
         """Answers an update, and closes the round if it was the last one."""
         round_, room = self.round, self._room
         room.ledger.note_update(member.agent, member.incarnation, message)
-        if room.config.privacy.noisy:
-            room.ledger.note_release(member.agent, message)
+        if room.config.privacy.noisy and room.ledger.note_release(member.agent, message):
+            room.out.put(released(member.agent, room.ledger))
         if round_ is None or round_.number != message.round:
             if not self._is_early(member, message):
                 self._of_another_round(member, message)

@@ -11,6 +11,7 @@ from edge_fed.program.run_folder import RunFolder
 from protocol import messages as m
 from server.ledger import Ledger, Released
 from server.recovery import recover
+from server.training import released
 from tests.server.fleet import FakeAgent, Fleet, config
 
 NOISY = Privacy(clip_norm=1.0, noise_multiplier=2.0)
@@ -68,6 +69,24 @@ def test_a_flood_of_updates_fills_no_memory() -> None:
     for checksum in range(1000):
         ledger.note_release(0, msgspec.structs.replace(update, crc32=checksum))
     assert ledger.released[0] == Released(1000, 1, tuple(range(992, 1000)))
+
+
+def test_what_was_seen_outlives_any_number_of_deaths_in_one_round(tmp_path: Path) -> None:
+    """Each process journals what it saw and what those before it may have seen; none of it is forgotten."""
+    settings = noisy(agents="0-1", rounds=3)
+    fleet = Fleet(settings)
+    a, _ = fleet.join(0, 1)
+    a.update(1.0)
+    a.update(2.0)
+    assert [row["seen"] for row in fleet.journal("released")] == [1, 2]
+    folder = RunFolder.create(settings, tmp_path / "run")
+    rows = [{"event": "round_opened", "round": 1, "eligible": [0, 1], "cohort": [0, 1]}]
+    rows += [{"event": "released", **row} for row in fleet.journal("released")]
+    for expected in (3, 4, 5):  # one more each time that a process dies with the round open
+        folder.events.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        ledger = recover(folder, initial_params(settings)).ledger
+        assert ledger.released[0].count == expected
+        rows += [dict(released(0, ledger).fields, event="released")]
 
 
 def test_nobody_is_asked_to_evaluate() -> None:
