@@ -119,7 +119,7 @@ def soak(case: Case, seconds: float, seed: int) -> dict[str, Any]:
         "seconds": round(time.monotonic() - began, 1),
         **done,
         "processes": sum(len(processes) for processes in lived.values()),
-        "unjudged": [name for name, found in trends.items() if not found],
+        "too_short": [name for name, found in trends.items() if not found],
         "trends": [found for found in trends.values() if found],
     }
 

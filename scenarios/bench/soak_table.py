@@ -14,8 +14,8 @@ def table(results: dict[str, dict[str, Any]]) -> Iterator[str]:
         deaths = "".join(f", {value} {key}" for key, value in counts.items())
         yield f"{head}, {result['seconds']:.0f} s{deaths}"
         yield ""
-        if unjudged := result["unjudged"]:
-            yield f"too few rounds to tell: {', '.join(unjudged)}"
+        if too_short := result["too_short"]:
+            yield f"too few rounds to tell: {', '.join(too_short)}"
             yield ""
         if not result["trends"]:
             continue

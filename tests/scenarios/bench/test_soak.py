@@ -82,8 +82,9 @@ def test_help_says_how_long_it_takes_and_what_the_codes_mean(capsys: pytest.Capt
 def test_a_case_that_tells_nothing_says_so() -> None:
     """No empty table."""
     result = {
-        "meaning": "short", "agents": 2, "rounds": 9, "seconds": 1.0, "unjudged": ["server"], "trends": []
+        "meaning": "short", "agents": 2, "rounds": 9, "seconds": 1.0, "too_short": ["server"], "trends": []
     }  # fmt: skip
     lines = list(soak_table.table({"churn": result}))
+    assert lines[0] == "**churn**: short; 2 agents, 9 rounds, 1 s"
     assert "too few rounds to tell: server" in lines
     assert not any(line.startswith("|") for line in lines)
