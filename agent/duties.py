@@ -194,6 +194,8 @@ class Duties:
             report = self.outbox.get("report")
             if report and report.round == ack.round:
                 self.outbox.confirm("report")
+            if ack.outcome == "refused":
+                out.log("error", f"the server does not take the report of round {ack.round}: {ack.reason}")
             return
         update = self.outbox.get("update")
         if update is None or update.round != ack.round:

@@ -5,6 +5,7 @@
 Every step that may last has a deadline in `Watch`, and an outcome when that passes.
 """
 
+from edge_fed.federated.ending import MAX_SKIPPED, all_quarantined, too_few_here, too_many_skipped
 from edge_fed.program.exit_codes import ExitCode
 from protocol.messages import Shutdown
 from server import events as e
@@ -15,7 +16,6 @@ from server.reception import dismissed, quarantined
 from server.room import Room
 from server.training import Training
 
-MAX_SKIPPED = 3  # skipped rounds in a row that end the run
 TOO_FEW = "the run ends: too few agents"
 
 
@@ -86,11 +86,11 @@ class Course:
 
     def _nobody_left(self) -> bool:
         """Ends the run if every training agent is in quarantine: nobody can come."""
-        if not self.room.ledger.quarantine.agents.issuperset(self.room.admission.planned):
-            return False
-        why = self.training.last_refusal or 'see "missing" in metrics.jsonl'
-        self.end(ExitCode.QUORUM, "failed", f"every training agent is in quarantine; the last refusal: {why}")
-        return True
+        quarantined, planned = self.room.ledger.quarantine.agents, self.room.admission.planned
+        why = all_quarantined(quarantined, planned, self.training.last_refusal)
+        if why:
+            self.end(ExitCode.QUORUM, "failed", why)
+        return bool(why)
 
     def _await_anybody(self, now: float) -> None:
         """Nobody is left to go on with: the run waits for the first who comes."""
@@ -164,8 +164,8 @@ class Course:
         self._send_quarantined_away()
         if self._nobody_left():
             return
-        if self.room.ledger.skipped >= MAX_SKIPPED:
-            self.end(ExitCode.QUORUM, "failed", f"{MAX_SKIPPED} rounds in a row had too few updates")
+        if why := too_many_skipped(self.room.ledger.skipped):
+            self.end(ExitCode.QUORUM, "failed", why)
             return
         if self.measuring.due(done):
             self.phase = "evaluating"
@@ -274,9 +274,7 @@ class Course:
             self._returning = ()
             self._await_anybody(now)
             return
-        missing = _names(self._absent())
-        why = f"{here} training agents are here, {need} are needed; missing: {missing}"
-        self.end(ExitCode.QUORUM, "failed", why)
+        self.end(ExitCode.QUORUM, "failed", too_few_here(here, need, self._absent()))
 
     def end(self, code: ExitCode, outcome: e.Outcome, why: str) -> None:
         """Sends everybody home; nothing happens after this."""

@@ -50,9 +50,13 @@ class Disk:
         else:
             self._later(lambda: self.recorder.commit(command, *counted), done, failed)
 
-    def load(self, round_: int, done: Callable[[F8 | None], None]) -> None:
-        """Reads the parameters of an earlier round; None if they are not there or damaged."""
-        self._later(lambda: load_params(self._folder, round_), done, lambda _error: done(None))
+    def load(self, round_: int, done: Callable[[F8 | None, str], None]) -> None:
+        """Reads the parameters of an earlier round; None if they are not there, or damaged: then how."""
+        self._later(
+            lambda: load_params(self._folder, round_),
+            lambda params: done(params, ""),
+            lambda error: done(None, str(error) or repr(error)),
+        )
 
     def sync(self, failed: Callable[[BaseException], None]) -> None:
         """Forces what was written to the disk."""

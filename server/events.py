@@ -104,10 +104,17 @@ class Committed(Event, frozen=True):
 
 
 class Loaded(Event, frozen=True):
-    """An earlier checkpoint was read; ``params`` is None if it is not there."""
+    """An earlier checkpoint was read.
+
+    Attributes:
+        round: Its round.
+        params: None: it is not there, or damaged.
+        damage: What is wrong with it; empty: nothing.
+    """
 
     round: int
     params: F8 | None
+    damage: str = ""
 
 
 class Proceed(Event, frozen=True):

@@ -1,10 +1,10 @@
 """Initializations for onboarders: INIT out, REPORT in. Pure."""
 
-from typing import Any
+from typing import Any, Literal
 
 from edge_fed.config import parse_goals
 from edge_fed.params import F8, crc32
-from protocol.messages import Error, Init, Message, Onboard, Report, Shutdown
+from protocol.messages import Ack, Error, Init, Message, Onboard, Report, Shutdown
 from server import events as e
 from server.members import Member, repeat_after_s
 from server.onboarding import Onboarding
@@ -23,6 +23,7 @@ class Hosting:
         goals = parse_goals(room.config.onboarding.goals)
         self.onboarding = Onboarding(goals, room.ledger.params.nbytes)
         self._room = room
+        self._damaged: set[int] = set()  # rounds whose damage was said
         room.needed = self.onboarding.needed
         for report in reports:
             self.onboarding.restore(report)
@@ -55,14 +56,22 @@ class Hosting:
                 self.onboarding.loading(incarnation, round_)
                 room.out.put(e.Load(round_))
 
-    def loaded(self, round_: int, params: F8 | None, now: float) -> None:
+    def loaded(self, event: e.Loaded, now: float) -> None:
         """An earlier checkpoint was read for those who asked for it."""
+        round_, params = event.round, event.params
+        if event.damage and round_ not in self._damaged:
+            self._damaged.add(round_)
+            text = f"the checkpoint of round {round_} is damaged: {event.damage}"
+            self._room.out.log("error", text, hint="restore its two files from a copy of the run folder")
+        state = (
+            "is damaged: choose another round with --at" if event.damage else "is not kept in this run folder"
+        )
         for incarnation in self.onboarding.loaded(round_):
             member = self._room.members.by_incarnation(incarnation)
             if member is not None and params is not None:
                 self._hand_out(member, round_, params, now)
             elif member is not None:
-                self._turn_away(member, f"the checkpoint of round {round_} is not kept in this run folder")
+                self._turn_away(member, f"the checkpoint of round {round_} {state}")
 
     def remind(self, member: Member, now: float) -> None:
         """Sends INIT again to an onboarder that evidently never got it."""
@@ -71,16 +80,24 @@ class Hosting:
             self.onboarding.again(member)
         self.serve(now)
 
-    def report(self, member: Member, message: Report) -> None:
-        """Records an onboarder's rows; a resend changes nothing."""
+    def report(self, member: Member, message: Report) -> bool:
+        """Records an onboarder's rows and answers; returns whether they are new: a resend changes nothing."""
+        room = self._room
+        fault = self.onboarding.fault(member, message, room.last_round)
+        outcome: Literal["held", "refused"] = "refused" if fault else "held"
+        room.out.send(member, Ack(of=message.kind, round=message.round, outcome=outcome, reason=fault))
+        if fault:
+            text = f"a report of agent {member.agent} is refused: {fault}"
+            room.out.note("report_refused", text, "warning", agent=member.agent, round=message.round)
+            return False
         row = self.onboarding.report(member, message)
         if row is None:
-            return
-        room = self._room
+            return False
         room.out.put(e.Evaluation(row))
         text = f"agent {member.agent} reports {len(message.rows)} rows from round {message.round}"
         room.out.note("report", text, agent=member.agent, round=message.round)
         room.out.tell("report", agent=member.agent, rows=row["rows"])
+        return True
 
     def place(self, member: Member) -> str:
         """What an onboarder that waits is told about its turn."""

@@ -50,6 +50,7 @@ class Member:
         asked: What it was sent to work on: kind, round.
         asked_at: When; with ``asked_peer`` it decides whether to send again.
         repeated: How often it was sent again.
+        reports: Reports of onboarding that were taken from it.
         malformed: Malformed messages in a row.
         unreachable: The last send to it failed.
     """
@@ -76,6 +77,7 @@ class Member:
         self.asked_at = -math.inf
         self.asked_peer = b""
         self.repeated = 0
+        self.reports = 0
         self.malformed = 0
         self.unreachable = False
 

@@ -16,6 +16,7 @@ from protocol.messages import Onboard, Report
 from server.members import MIN_LINK_RATE, Member
 
 MAX_TRANSFERS = 2
+MAX_REPORTS = 8  # different ones of one session; an honest process needs one
 RECEIVED = ("onboarding", "evaluating")  # phases in which an onboarder holds its initialization
 GRACE_S = 2.0
 
@@ -127,6 +128,23 @@ class Onboarding:
         waiting = [i for i, request in self._requests.items() if request.sent_at is None]
         return waiting.index(member.incarnation) if member.incarnation in waiting else None
 
+    def fault(self, member: Member, report: Report, last_round: int) -> str:
+        """Why a report is not taken; empty: it is.
+
+        An onboarder speaks for its own goal alone, of rounds that exist, and a few times: nobody fills
+        memory and disk with reports, or takes the place of another's.
+        """
+        if report.kind != "onboarding":
+            return "an onboarder reports onboarding"
+        if report.round > last_round:
+            return f"there is no round {report.round}; the last one is {last_round}"
+        others = [row.get("goal") for row in report.rows if row.get("goal") != member.agent]
+        if others:
+            return f"it has a row of goal {others[0]!r}"
+        if member.reports >= MAX_REPORTS and self._row(member, report) not in self.reports.values():
+            return f"{MAX_REPORTS} reports of this session were taken already"
+        return ""
+
     def report(self, member: Member, report: Report) -> dict[str, Any] | None:
         """Keeps an onboarder's rows; a later report of the same process and round replaces them.
 
@@ -134,7 +152,15 @@ class Onboarding:
             The report as it is recorded; None if it is known already.
         """
         self.drop(member)
-        row = {
+        row = self._row(member, report)
+        if self.reports.get((member.agent, member.incarnation.hex(), report.round)) == row:
+            return None
+        member.reports += 1
+        self.restore(row)
+        return row
+
+    def _row(self, member: Member, report: Report) -> dict[str, Any]:
+        return {
             "kind": "onboarding",
             "round": report.round,
             "agent": member.agent,
@@ -143,10 +169,6 @@ class Onboarding:
             "overrides": changed(member.overrides),
             "rows": [dict(row) for row in report.rows],
         }
-        if self.reports.get((member.agent, member.incarnation.hex(), report.round)) == row:
-            return None
-        self.restore(row)
-        return row
 
     def restore(self, row: dict[str, Any]) -> None:
         """Takes over a report, perhaps from an earlier server process."""

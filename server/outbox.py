@@ -12,7 +12,9 @@ from server.members import Member
 
 LOUD = 100
 MANY = 20_000
-NOISY = dict.fromkeys(("illegal", "lagging", "malformed", "rejected", "agent_error", "turned_away"), LOUD)
+NOISY = dict.fromkeys(
+    ("illegal", "lagging", "malformed", "rejected", "agent_error", "turned_away", "report_refused"), LOUD
+)
 NOISY |= dict.fromkeys(
     ("registered", "ready", "lost", "back", "challenged", "superseded", "unreachable"), MANY
 )

@@ -353,7 +353,8 @@ class ServerProgram:
         self._disk.sync(self._fail)
 
     def _load(self, command: e.Load) -> None:
-        self._disk.load(command.round, lambda params: self._handle(e.Loaded(command.round, params)))
+        round_ = command.round
+        self._disk.load(round_, lambda params, damage: self._handle(e.Loaded(round_, params, damage)))
 
     def _log(self, command: e.Log) -> None:
         getattr(self._logger, command.level)(command.text, **command.fields)

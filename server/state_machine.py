@@ -163,7 +163,7 @@ class Machine:
         self.course.committed(event.round, now)
 
     def _loaded(self, event: e.Loaded, now: float) -> None:
-        self.course.hosting.loaded(event.round, event.params, now)
+        self.course.hosting.loaded(event, now)
         self.course.settle(now)
 
     def _proceed(self, event: e.Proceed, now: float) -> None:
@@ -234,11 +234,10 @@ class Machine:
     def _report(self, member: Member, event: e.Received, now: float) -> None:
         message = event.message
         assert isinstance(message, m.Report)
-        self.out.send(member, m.Ack(of=message.kind, round=message.round, outcome="held"))
         if member.role == "train":
+            self.out.send(member, m.Ack(of=message.kind, round=message.round, outcome="held"))
             self.course.measuring.report(member, message, now)
-        else:
-            self.course.hosting.report(member, message)
+        elif self.course.hosting.report(member, message):
             self.course.more_patience(now)
             self.course.settle(now)
 

@@ -288,7 +288,7 @@ class Training:
 
     def _conflict(self, member: Member, message: Update, reason: str) -> None:
         out, agent, number = self._room.out, member.agent, message.round
-        if self.round is not None:
+        if self.round is not None and agent in self.round.eligible:  # one that came later has no part in it
             self.round.conflicts.add(agent)
         text = f"agent {agent} sent two different updates of round {number}; the first one stands"
         out.note("conflict", text, "warning", agent=agent, round=number)

@@ -226,3 +226,36 @@ def test_at_most_two_bulk_transfers_run_at_once(size: int, at_once: int) -> None
     onboarding.lacks(guests[0])  # type: ignore[arg-type]
     assert onboarding.servable(3, 3, 0.2) == [(b"\x02", 3)]
     assert len(onboarding.servable(3, 3, onboarding.due())) == 2
+
+
+@pytest.mark.parametrize(
+    ("round_", "goal", "why"), [(0, 7, "a row of goal 7"), (99, 5, "there is no round 99; the last one is 0")]
+)
+def test_an_onboarder_speaks_for_its_own_goal_and_of_rounds_that_exist(
+    round_: int, goal: int, why: str
+) -> None:
+    """Anything else is refused by name and stands nowhere."""
+    fleet = Fleet(config(rounds=0, onboard=(5, 7)), serve=True)
+    fleet.started(0, 1, 2)
+    agent = guest(fleet, 5)
+    row = {"goal": goal, "init": "learned", "m_adapt": 0, "return": -99.0}
+    agent.send(m.Report(kind="onboarding", round=round_, rows=(row,), trajectories=5))
+    ack = agent.last(m.Ack)
+    assert (ack.of, ack.outcome) == ("onboarding", "refused") and why in ack.reason
+    assert not fleet.machine.course.hosting.onboarding.rows()
+
+
+def test_reports_without_end_take_no_memory_and_no_patience() -> None:
+    """A few of a session are taken; the same one again is no news, and does not put the end off."""
+    fleet = Fleet(config(rounds=0, onboard=(5, 7), join_deadline_s=30.0))
+    fleet.started(0, 1, 2)
+    agent = guest(fleet, 5)
+    for value in range(20):
+        report(agent, float(value))
+    assert [ack.outcome for ack in agent.inbox if isinstance(ack, m.Ack)] == ["held"] * 8 + ["refused"] * 12
+    assert len(fleet.of(e.Evaluation)) == 1 + 8
+    until = fleet.machine.room.watch.until
+    fleet.now += 10.0
+    report(agent, 7.0)  # the newest that was taken, sent again
+    assert agent.last(m.Ack).outcome == "held"
+    assert fleet.machine.room.watch.until == until
