@@ -56,6 +56,12 @@ class AllowList:
         """What is listed, in order."""
         return list(self._rights.values())
 
+    def extends(self, earlier: "AllowList") -> bool:
+        """Whether all that an earlier list allows is allowed by this one."""
+        nothing = Rights(frozenset(), False)
+        pairs = [(self._rights.get(key, nothing), old) for key, old in earlier._rights.items()]
+        return all(new.agents >= old.agents and new.onboard >= old.onboard for new, old in pairs)
+
     def may(self, key: str, agent: int, role: Literal["train", "onboard"]) -> bool:
         """Whether a public key may act as this agent in this role."""
         rights = self._rights.get(key)

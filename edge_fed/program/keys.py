@@ -85,7 +85,6 @@ class AllowFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / ALLOW_LIST
-        self._stamp: Stamp = None
 
     def read(self) -> AllowList:
         """Reads it anew.
@@ -93,16 +92,11 @@ class AllowFile:
         Raises:
             ProgramError: It cannot be read, other users can change it, or a line is wrong.
         """
-        self._stamp = self._look()
         text = _read(self.path, writable_only=True)
         return parse_allow_list(text, str(self.path))
 
-    @property
-    def changed(self) -> bool:
-        """Whether it is another file, or was written, since it was read."""
-        return self._look() != self._stamp
-
-    def _look(self) -> Stamp:
+    def stamp(self) -> Stamp:
+        """Another one when the file was written or replaced; None: it is not there."""
         try:
             found = self.path.stat()
         except OSError:
@@ -187,15 +181,28 @@ def _fields(path: Path, names: tuple[str, ...]) -> dict[str, str]:
 def _read(path: Path, *, writable_only: bool = False) -> str:
     """Text of a file that others can neither change nor (unless ``writable_only``) read."""
     try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if mode & (0o022 if writable_only else 0o077):
-                raise _open_to_others(path, mode, "changed" if writable_only else "read", "600")
-            return file.read(MAX_BYTES).decode()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # else a FIFO would block
+        try:
+            _check_file(path, os.fstat(descriptor).st_mode, writable_only=writable_only)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
+        if len(data) > MAX_BYTES:
+            raise _bad(f"{path} is larger than {MAX_BYTES >> 20} MiB: it is no file of keys")
+        return data.decode("utf-8-sig")  # some editors begin a file with a byte-order mark
     except UnicodeDecodeError:
-        raise _bad(f"{path} is no text file") from None
+        raise _bad(f"{path} is no UTF-8 text") from None
     except OSError as error:
         raise _bad(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _check_file(path: Path, mode: int, *, writable_only: bool) -> None:
+    if not stat.S_ISREG(mode):
+        raise _bad(f"{path} is no regular file")
+    rights = stat.S_IMODE(mode)
+    if rights & (0o022 if writable_only else 0o077):
+        raise _open_to_others(path, rights, "changed" if writable_only else "read", "600")
 
 
 def _open_to_others(path: Path, mode: int, verb: str, right: str) -> ProgramError:

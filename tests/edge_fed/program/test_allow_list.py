@@ -26,6 +26,23 @@ def test_rights():
     assert str(allowed.rights(B)) == "onboarding any goal"
 
 
+@pytest.mark.parametrize(
+    ("text", "extends"),
+    [
+        (f"{C} 1\n{B} onboard 4\n# moved\n{A} 0-3\n", True),
+        (f"{A} 0-2\n{B} onboard\n", True),
+        (f"{A} 0-2\n{C} onboard\n", False),
+        (f"{A} 0,2\n{B} onboard\n", False),
+        (f"{A} 0-2\n{B} 1\n", False),
+        ("", False),
+    ],
+)
+def test_a_list_that_only_adds(text, extends):
+    """No key is gone, and none has lost an agent or the word onboard."""
+    earlier = parse_allow_list(f"{A} 0-2\n{B} onboard\n", "allowed.txt")
+    assert parse_allow_list(text, "allowed.txt").extends(earlier) is extends
+
+
 def test_an_empty_list_lets_nobody_in():
     """Not everybody."""
     assert not parse_allow_list("# nobody yet\n", "allowed.txt").may(A, 0, "onboard")

@@ -6,6 +6,7 @@ import pytest
 
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.keys import (
+    MAX_BYTES,
     AllowFile,
     check_private_folder,
     find_agent_file,
@@ -93,6 +94,51 @@ def test_an_agent_s_file_is_found_in_its_folder(folder):
     assert find_agent_file(folder, 0) == find_agent_file(beside, 0) == beside
 
 
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
+def test_what_is_no_regular_file_is_refused_by_name(folder, kind):
+    """At once: a FIFO without a writer would block for good, a device could give anything."""
+    for name in ("agent-0.key", "server.key", "allowed.txt"):
+        path = folder / name
+        if kind == "fifo":
+            os.mkfifo(path, 0o600)
+        elif kind == "folder":
+            path.mkdir(0o700)
+        else:
+            path.symlink_to("/dev/zero")
+    reads = (
+        lambda: read_agent_file(folder / "agent-0.key"),
+        lambda: read_server_secret(folder),
+        AllowFile(folder).read,
+    )
+    for read in reads:
+        with pytest.raises(ProgramError, match=r"(agent-0\.key|server\.key|allowed\.txt) is no regular file"):
+            read()
+
+
+def test_a_file_that_is_too_large_is_refused_and_not_cut(folder):
+    """A list that is cut could revoke keys, or change a right in its last line."""
+    path = written(folder, f"{A} 0\n", "allowed.txt")
+    with path.open("a") as file:
+        file.write("#" * (MAX_BYTES - file.tell() - 1) + "\n")
+    assert len(AllowFile(folder).read()) == 1
+    with path.open("a") as file:
+        file.write("\n")
+    with pytest.raises(ProgramError, match=r"allowed\.txt is larger than 16 MiB"):
+        AllowFile(folder).read()
+
+
+def test_a_byte_order_mark_does_no_harm(folder):
+    """Some editors begin a file with one; UTF-16 is refused by name."""
+    assert read_agent_file(written(folder, "\ufeff" + GOOD)) == (A, B)
+    assert read_agent_file(written(folder, f"\ufeffsecret = {A}\nserver = {B}\n")) == (A, B)
+    written(folder, f"\ufeff{A} 0\n", "allowed.txt")
+    assert AllowFile(folder).read().may(A, 0, "train")
+    path = written(folder, "")
+    path.write_bytes(GOOD.encode("utf-16"))
+    with pytest.raises(ProgramError, match="is no UTF-8 text"):
+        read_agent_file(path)
+
+
 def test_a_folder_that_others_can_enter_is_refused(folder):
     """The server's folder: who can change it can let himself in."""
     folder.chmod(0o755)
@@ -117,16 +163,19 @@ def test_the_allow_list_is_seen_to_change(folder):
     """Written in place, replaced, removed; and it must not be others' to write."""
     path = written(folder, f"{A} 0\n", "allowed.txt")
     file = AllowFile(folder)
-    assert file.changed
-    assert len(file.read()) == 1 and not file.changed
+    stamps = [file.stamp()]
+    assert len(file.read()) == 1 and file.stamp() == stamps[0] is not None
     path.write_text(f"{A} 0\n{B} 1\n")
-    assert file.changed and len(file.read()) == 2
+    stamps.append(file.stamp())
+    assert len(file.read()) == 2
     written(folder, f"{A} 0\n{B} 2\n", "aside").rename(path)
-    assert file.changed and file.read().may(B, 2, "train")
+    stamps.append(file.stamp())
+    assert file.read().may(B, 2, "train")
     path.chmod(0o622)
     with pytest.raises(ProgramError, match="can be changed by other users"):
         file.read()
     path.unlink()
-    assert file.changed
+    stamps.append(file.stamp())
+    assert len(set(stamps)) == 4
     with pytest.raises(ProgramError, match="cannot be read"):
         file.read()
