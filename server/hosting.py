@@ -63,7 +63,7 @@ class Hosting:
             self._damaged.add(round_)
             text = f"the checkpoint of round {round_} is damaged: {event.damage}"
             self._room.out.log("error", text, hint="restore its two files from a copy of the run folder")
-        state = (
+        why = (
             "is damaged: choose another round with --at" if event.damage else "is not kept in this run folder"
         )
         for incarnation in self.onboarding.loaded(round_):
@@ -71,7 +71,7 @@ class Hosting:
             if member is not None and params is not None:
                 self._hand_out(member, round_, params, now)
             elif member is not None:
-                self._turn_away(member, f"the checkpoint of round {round_} {state}")
+                self._turn_away(member, f"the checkpoint of round {round_} {why}")
 
     def remind(self, member: Member, now: float) -> None:
         """Sends INIT again to an onboarder that evidently never got it."""

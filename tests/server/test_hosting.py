@@ -79,6 +79,20 @@ def test_an_earlier_round_is_read_from_its_checkpoint() -> None:
     assert "round 2" in second.last(m.Shutdown).reason
 
 
+def test_a_damaged_checkpoint_is_called_damaged() -> None:
+    """To each who asks; what is wrong with it is logged once, however many ask and however often."""
+    fleet = Fleet(config(rounds=4))
+    fleet.started(0, 1, 2)
+    play(fleet, 3)
+    for goal in (5, 6):
+        asks = guest(fleet, goal, "round", 1)
+        fleet.event(e.Loaded(1, None, "no hash fits"))
+        assert asks.last(m.Error).message == asks.last(m.Shutdown).reason
+        assert "round 1 is damaged" in asks.last(m.Error).message and "--at" in asks.last(m.Error).message
+    logged = [(log.level, log.text) for log in fleet.of(e.Log) if "no hash fits" in log.text]
+    assert logged == [("error", "the checkpoint of round 1 is damaged: no hash fits")]
+
+
 def test_a_round_that_the_run_does_not_have_is_refused() -> None:
     """Nobody waits for round 9 of 4."""
     fleet = Fleet(config(rounds=4))
