@@ -12,16 +12,18 @@ import msgspec
 from edge_fed.config import Overrides, overrides_by_goal, parse_goals
 from edge_fed.evaluation import evaluate, onboard
 from edge_fed.federated.attacks import attackers, described
+from edge_fed.federated.ending import too_few_here
 from edge_fed.federated.per_fedavg_pg import Round, per_fedavg_pg
 from edge_fed.federated.privacy import SECRET_BYTES
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.params import F8, params_sha256
 from edge_fed.program.accountant import statement
+from edge_fed.program.exit_codes import ExitCode
 from edge_fed.program.run_folder import SCHEMA, RunFolder
 from edge_fed.summaries import evaluation_summary
 from scenarios.actions import SERVER
 from scenarios.attendance import attendance
-from scenarios.outcome import Outcome, Signalled
+from scenarios.outcome import Failure, Outcome, Signalled
 from scenarios.script import ignored_by_plain
 from scenarios.timeline import Scenario, agents_of
 from scenarios.watching import Watch
@@ -60,10 +62,11 @@ class PlainRun:
         self.updates: Counter[int] = Counter()
 
     def play(self) -> Outcome:
-        """The whole run; a signal ends it early, with what there is."""
+        """The whole run; a signal, or too few agents, ends it early, with what there is."""
         began, failure = time.monotonic(), None
         try:
-            self._play()
+            if why := self._play():
+                failure = _ended_early(why)
         except Signalled as error:
             failure = error.failure
         return Outcome(
@@ -78,7 +81,8 @@ class PlainRun:
             privacy=statement(self.scenario.privacy, self.updates),
         )
 
-    def _play(self) -> None:
+    def _play(self) -> str:
+        """Returns why the run ended before its time, as the server would say it; empty: it did not."""
         if left_out := ignored_by_plain(self.scenario):
             self.watch.note("info", "the plain loop leaves out what changes no bits: " + ", ".join(left_out))
         for agent, attack in attackers(self.scenario).items():
@@ -92,11 +96,16 @@ class PlainRun:
             self.params = params = outcome.params
             number = outcome.record.round
             self._round(outcome, time.monotonic() - since)
+            if outcome.ends:
+                return outcome.ends
             self._evaluate(number, params, days[number - 1].eligible)
             self._timeline(number + 1, params)
             since = time.monotonic()
+        if len(self.rounds) < len(days):
+            return too_few_here(0, 1, self.tasks)
         for goal in parse_goals(self.scenario.onboarding.goals):
             self._onboard(goal, len(days), params)
+        return ""
 
     def _round(self, outcome: Round, seconds: float) -> None:
         line = {
@@ -164,6 +173,12 @@ class PlainRun:
         self.evaluations.append(line)
         if self.folder:
             _append(self.folder.evaluations, line)
+
+
+def _ended_early(why: str) -> Failure:
+    """The same exit code as the server's."""
+    hint = 'see "missing" and "quarantined" of the last rounds: change what their agents run into'
+    return Failure(int(ExitCode.QUORUM), ExitCode.QUORUM.name.lower(), why, hint)
 
 
 def _append(path: Any, line: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from edge_fed.errors import NonFinite, UpdateRefused
 from edge_fed.federated.aggregation import Fold, check_update
 from edge_fed.federated.cohort import round_cohort
 from edge_fed.federated.control_variate import ServerControl, initial_control, reset_own
+from edge_fed.federated.ending import all_quarantined, last_refusal, too_many_skipped
 from edge_fed.federated.local_update import AgentState, LocalUpdate, initial_state
 from edge_fed.federated.privacy import private_update
 from edge_fed.federated.quarantine import Quarantine
@@ -40,12 +41,14 @@ class Round(msgspec.Struct, frozen=True):
         params: The parameters after it, ``[d]``.
         metrics: Each contributor's metrics.
         control: The server's half of the correction after it; None: the run has none.
+        ends: Why the run ends after it, before its time; empty: it goes on.
     """
 
     record: RoundRecord
     params: F8
     metrics: dict[int, dict[str, float]]
     control: ServerControl | None = None
+    ends: str = ""
 
 
 def per_fedavg_pg(
@@ -55,11 +58,11 @@ def per_fedavg_pg(
     rounds: Iterable[Attendance],
     secret: bytes | None = None,
 ) -> Iterator[Round]:
-    """Yields every round of a run.
+    """Yields every round of a run, until it ends or has nobody to ask: where the server ends or gives up.
 
     Args:
         config: The run's settings.
-        tasks: Each agent's environment, policy and settings.
+        tasks: Each planned agent's environment, policy and settings.
         params: Initial parameters, ``[d]``.
         rounds: Who is there; `full_attendance` if nobody comes or goes.
         secret: Of the private noise, 32 bytes that belong to this run alone; None: it has no noise.
@@ -67,10 +70,18 @@ def per_fedavg_pg(
     states: dict[int, AgentState] = {}
     control = initial_control(config, params.size)
     quarantine = Quarantine(config.federation.quarantine_after)
+    skipped = 0
     for attendance in rounds:
+        if not quarantine.admitted(attendance.eligible):
+            return
         outcome = play_round(config, tasks, params, states, attendance, control, quarantine, secret)
         params, control = outcome.params, outcome.control
-        yield outcome
+        skipped = skipped + 1 if outcome.record.outcome == "skipped" else 0
+        ends = all_quarantined(quarantine.agents, tasks, last_refusal(outcome.record))
+        ends = ends or too_many_skipped(skipped)
+        yield msgspec.structs.replace(outcome, ends=ends)
+        if ends:
+            return
 
 
 def full_attendance(agents: Iterable[int], rounds: int) -> Iterator[Attendance]:

@@ -64,7 +64,7 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
         )
         again = play_round(config, tasks, params, states, attendance, control, quarantine)
         params, control = again.params, again.control
-        differences = (*_differences(record, again.record), *_found(config, record))
+        differences = (*_differences(record, again.record), *_found(config, record), *_strangers(record))
         yield Replayed(record.round, params, differences)
 
 
@@ -96,6 +96,13 @@ def _found(config: RunConfig, recorded: RoundRecord) -> Iterator[str]:
     strays = {agent for agent, why in recorded.missing.items() if why == LOST}
     if extra := sorted(strays - lost(config, recorded.round, recorded.cohort)):
         yield f"the updates of agents {extra} were recorded as lost on their way, none of them is drawn so"
+
+
+def _strangers(recorded: RoundRecord) -> Iterator[str]:
+    """Agents of which the record says what only an agent that was there can do."""
+    for name in ("conflicts", "quarantined"):
+        if extra := sorted(set(getattr(recorded, name)) - set(recorded.eligible)):
+            yield f"{name} {extra} were recorded, but these agents were not eligible in that round"
 
 
 def _short(digest: str) -> str:

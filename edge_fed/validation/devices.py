@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from edge_fed.config import Agents, RunConfig, overrides_by_goal
 from edge_fed.errors import Fault
 from edge_fed.federated.cohort import round_cohort
+from edge_fed.federated.ending import MAX_SKIPPED
 from edge_fed.federated.robust import needed_updates
 from edge_fed.profiles import HEADER_BYTES, HEARTBEAT_BYTES, link_values, lost, sending_s
 
-MAX_SKIPPED = 3  # skipped rounds in a row end a run
 MAX_DRAWS = 200_000  # of a check: about half a second
 
 

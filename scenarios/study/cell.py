@@ -54,7 +54,7 @@ def run_cell(study: Study, arm: Arm, seed: int) -> Cell:
     """Trains and measures.
 
     Raises:
-        EdgeFedError: The run failed.
+        EdgeFedError: The run failed, or ended early for want of agents, as it would over a network.
     """
     began, cpu = time.monotonic(), time.process_time()
     placebos.register()
@@ -64,7 +64,8 @@ def run_cell(study: Study, arm: Arm, seed: int) -> Cell:
     watch.run = run
     outcome = run.play()
     if outcome.failure:
-        raise EdgeFedError(outcome.failure.message)
+        at = f"its run ended after round {outcome.last_round} of {scenario.algorithm.rounds}"
+        raise EdgeFedError(f"{at}: {outcome.failure.message}")
     table = _Table(arm, seed, study.outcomes, scenario.algorithm.rounds)
     _training(table, outcome, watch.found)
     spent = _held_out(table, scenario, run.params, study.tuning)
