@@ -51,13 +51,13 @@ def seal(content: bytes) -> bytes:
 
 
 def unseal(data: bytes) -> bytes:
-    """The object's text without that key; one without it (an earlier version wrote it) as it is.
+    """The object's text without that key.
 
     Raises:
-        ValueError: The text does not have the hash that it states.
+        ValueError: The text states no hash, or does not have the hash that it states.
     """
     if not data.startswith(HEAD):
-        return data
+        raise ValueError("does not begin with its hash")
     content = b"{" + data[REST:]
     if seal(content) != data:
         raise ValueError("does not have the hash that it states")
