@@ -79,6 +79,48 @@ def test_quarantine_is_the_same_in_the_plain_loop(tmp_path: Path) -> None:
     assert_quarantined(*assert_equal(attacked(HUGE, *QUARANTINE), "inproc", tmp_path / "run"))
 
 
+JITTERED = 'agents=[{goals="0-4",link={latency_s=0.001,jitter_s=0.01}}]'
+ENDS = {
+    "all in quarantine": (
+        "",
+        (JITTERED, "federation.max_update_norm=1e-6", "federation.quarantine_after=2"),
+        (2, "every training agent is in quarantine; the last refusal: refused: its norm is "),
+    ),
+    "too few for krum": (
+        action("leave", "0", "at_round = 3") + action("leave", "1", "at_round = 3"),
+        (JITTERED, "algorithm.rule=krum", "algorithm.byzantine=1"),
+        (5, "3 rounds in a row had too few updates"),
+    ),
+    "one has left, the others are in quarantine": (
+        action("leave", "0", "at_round = 3"),
+        (
+            f'agents=[{{goals="0"}},{{goals="1-2",attack={HUGE}}}]',
+            "federation.max_update_norm=20",
+            "federation.quarantine_after=2",
+            "federation.min_updates=1",
+            "federation.join_deadline_s=0.5",
+        ),
+        (2, "0 training agents are here, 1 are needed; missing: 0, 1, 2"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_run_that_ends_early_ends_early_in_the_plain_loop(name: str, tmp_path: Path) -> None:
+    """Same rounds, same measurements, exit code 3 for the same reason, and nobody is onboarded after it."""
+    tail, sets, (rounds, why) = ENDS[name]
+    scenario = tiny(tail, *sets, "algorithm.rounds=8", "federation.evaluate_every=1", "onboarding.goals=8")
+    expected, (found, _) = run_plain(scenario, Silent()), networked(scenario, "inproc", tmp_path / "run")
+    assert expected.failure and found.failure
+    assert expected.exit_code == found.exit_code == 3
+    assert expected.failure.message.startswith(why)
+    assert found.failure.message == f"the server ended with exit code 3: {expected.failure.message}"
+    assert len(expected.rounds) == rounds
+    assert decided(found) == decided(expected)
+    assert [line["rows"] for line in found.evaluations] == [line["rows"] for line in expected.evaluations]
+    assert verify(tmp_path / "run").outcome == "equal"
+
+
 @pytest.mark.processes
 def test_programs_in_quarantine_end_and_do_not_come_back(tmp_path: Path) -> None:
     """Real programs exit with code 4; one that the timeline starts again is refused, and the run goes on."""

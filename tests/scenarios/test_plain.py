@@ -118,3 +118,24 @@ def test_a_signal_ends_a_run_with_what_there_is() -> None:
     assert (found.failure.code, found.failure.message) == (143, "stopped by SIGTERM")
     assert [line["round"] for line in found.rounds] == [1, 2, 3]
     assert found.params_sha256 == found.rounds[-1]["params_sha256"]
+
+
+def test_three_skipped_rounds_end_it_as_they_end_the_server(tmp_path: Path) -> None:
+    """Exit code 3, three lines, no evaluation of the last round, no onboarding; the record replays."""
+    scenario = tiny(ONBOARDING, "federation.max_update_norm=1e-6", "federation.quarantine_after=off")
+    folder = make_folder(scenario, tmp_path / "run", overwrite=False)
+    found = run_plain(scenario, Silent(), folder)
+    assert found.failure is not None
+    assert (found.exit_code, found.failure.type) == (3, "quorum")
+    assert found.failure.message == "3 rounds in a row had too few updates"
+    assert [line["outcome"] for line in folder.rows(folder.metrics)] == ["skipped"] * 3
+    assert [(line["kind"], line["round"]) for line in found.evaluations] == [("evaluation", 0)]
+    assert list(hashes(scenario)) == [line["params_sha256"] for line in found.rounds]
+    assert verify(tmp_path / "run").outcome == "equal"
+
+
+def test_the_third_skipped_round_may_be_the_last_one() -> None:
+    """The run has all of its rounds, and has failed nevertheless, as over a network."""
+    sets = ("federation.max_update_norm=1e-6", "federation.quarantine_after=off", "algorithm.rounds=3")
+    found = run_plain(tiny("", *sets), Silent())
+    assert (found.exit_code, len(found.rounds)) == (3, 3)

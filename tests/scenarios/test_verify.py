@@ -127,3 +127,16 @@ def test_campaigns_and_faults_report_damage_as_a_finding(run: Path) -> None:
     (finding,) = verifies(cast(Evidence, evidence))
     assert finding.startswith("verify: checkpoint round-000004.npz cannot be read")
     assert verified_as(run).startswith("checkpoint round-000004.npz cannot be read")
+
+
+def test_a_conflict_of_an_agent_that_was_not_there_is_a_difference(run: Path) -> None:
+    """The line of the round is whole, and cannot be true."""
+    log = run / "metrics.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines[1]["conflicts"] = [7]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = verify(run)
+    assert (found.outcome, found.round) == ("different", 2)
+    assert found.differences == (
+        "conflicts [7] were recorded, but these agents were not eligible in that round",
+    )

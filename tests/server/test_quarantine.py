@@ -289,3 +289,25 @@ def test_an_agents_own_settings_are_checked_without_the_rule_of_the_run() -> Non
     agent = fleet.agent(0)
     agent.register(overrides={"inner_batch": 5})
     assert agent.count(m.Welcome) == 1
+
+
+def test_a_conflict_counts_in_rounds_that_the_agent_was_there_for_only() -> None:
+    """One that joined while a round was open is answered, and is not in the record of that round."""
+    fleet = Fleet(config(rounds=3))
+    agents = fleet.started(0, 1, 2)
+    theta = agents[0].last(m.Theta)
+    agents[0].update(1.0)
+    for agent in agents[1:]:
+        agent.update(1.0)
+    assert fleet.saved[-1].record.conflicts == ()
+    agents[0].send(m.Bye(reason="later"))
+    for agent in agents[1:]:
+        agent.update(1.0)
+    assert fleet.saved[-1].record.round == 2
+    (back,) = fleet.join(0)
+    back.update_with(np.full(100, 2.0), round=theta.round, theta_crc32=theta.crc32)
+    assert back.last(m.Error).code == "conflict"
+    for agent in agents[1:]:
+        agent.update(1.0)
+    last = fleet.saved[-1].record
+    assert (last.round, last.eligible, last.conflicts) == (3, (1, 2), ())

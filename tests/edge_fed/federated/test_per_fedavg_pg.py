@@ -136,3 +136,21 @@ def test_a_round_whose_sum_overflows_is_skipped(monkeypatch):
     (outcome,) = play(gridworld(rounds=1), range(8))
     assert outcome.record.outcome == "skipped"
     assert outcome.record.params_sha256 == params_sha256(initial_params(gridworld()))
+
+
+def test_three_skipped_rounds_in_a_row_end_the_run():
+    """The third says why and is the last; a folded round in between starts the count again."""
+    everybody = tuple(range(8))
+    few = {"present": frozenset({0, 1, 2})}
+    rounds = [Attendance(k, everybody, **({} if k == 3 else few)) for k in range(1, 9)]
+    found = play(gridworld(rounds=8, local_steps=1), everybody, rounds)
+    assert [outcome.record.outcome for outcome in found] == [*["skipped"] * 2, "folded", *["skipped"] * 3]
+    assert [bool(outcome.ends) for outcome in found] == [*[False] * 5, True]
+    assert found[-1].ends == "3 rounds in a row had too few updates"
+
+
+def test_without_anybody_to_ask_no_round_is_played():
+    """As the server, which then waits for agents to come."""
+    rounds = [Attendance(1, (0, 1)), Attendance(2, ()), Attendance(3, (0, 1))]
+    found = play(gridworld(agents="0-1", rounds=3, local_steps=1), range(2), rounds)
+    assert [(outcome.record.round, outcome.ends) for outcome in found] == [(1, "")]

@@ -113,3 +113,14 @@ def test_the_record_of_an_uncorrected_run_has_no_control_variate(records):
     assert {record.control_sha256 for record in records} == {""}
     claimed = msgspec.structs.replace(records[0], control_sha256="0" * 64)
     assert "nothing is computed" in next(replay(CONFIG, [claimed])).differences[0]
+
+
+@pytest.mark.parametrize("name", ["conflicts", "quarantined"])
+def test_agents_that_were_not_there_cannot_have_acted(records, name):
+    """A conflict or a quarantine of an agent that was not eligible is named."""
+    changed = [msgspec.structs.replace(r, **({name: (9,)} if r.round == 2 else {})) for r in records]
+    differences = [r.differences for r in replay(CONFIG, changed)]
+    assert [bool(found) for found in differences] == [False, True, False, False]
+    assert f"{name} [9] were recorded, but these agents were not eligible in that round" in differences[1]
+    fits = msgspec.structs.replace(records[0], conflicts=(records[0].cohort[0],))
+    assert next(replay(CONFIG, [fits])).differences == ()

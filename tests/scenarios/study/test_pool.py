@@ -119,3 +119,18 @@ def test_a_cell_says_what_it_kept_to(study, tmp_path):
     assert stamp() is None
     with pytest.raises(ConfigError, match=r"1\.json.*without this preregistration"):
         run_study(study, folder, 2, silent, seeds=(0, 1), preregistration="abc")
+
+
+def test_a_cell_that_ends_early_is_an_error_and_no_result(study, tmp_path):
+    """Over a network the arm could not run either; the error names arm, seed, round and why."""
+    arm = study.arms[0]
+    federation = msgspec.structs.replace(
+        arm.scenario.federation, max_update_norm=1e-6, quarantine_after="off"
+    )
+    starved = msgspec.structs.replace(
+        arm, scenario=msgspec.structs.replace(arm.scenario, federation=federation)
+    )
+    why = "arm first_order, seed 0: its run ended after round 3 of 3: 3 rounds in a row had too few updates"
+    with pytest.raises(EdgeFedError, match=f"^{why}$"):
+        run_study(msgspec.structs.replace(study, arms=(starved,)), tmp_path, 1, lambda *_: None, seeds=(0,))
+    assert not list(tmp_path.rglob("0.json"))
