@@ -99,6 +99,7 @@ def test_the_keys(tmp_path):
     assert [program.returncode for program in programs] == [0] * 3, said
 
 
+@pytest.mark.timeout(400)  # a dozen commands, one after the other
 def test_the_scenario_commands(tmp_path):
     """[complaints 25, 60] In order, in one folder, each ends with 0; --json prints one object."""
     for line in SCENARIOS:
