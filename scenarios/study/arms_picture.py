@@ -51,11 +51,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--picture", type=Path, metavar="FILE",
                          help="draw the arms into a .png or .svg; needs the extra plot")  # fmt: skip
     command.add_argument("--outcome", default=unset.outcome, metavar="NAME",
-                         help=f"of the picture; default {unset.outcome}")  # fmt: skip
+                         help=f"of table and picture; default {unset.outcome}")  # fmt: skip
     command.add_argument("--policy", default=unset.policy, metavar="NAME",
-                         help="of the picture; default shared; others as compare has them")  # fmt: skip
+                         help="of table and picture; default shared; others as compare has them")  # fmt: skip
     command.add_argument("--m", type=int, default=unset.m, metavar="N",
-                         help="of the picture: trajectories of the policy; default 0")  # fmt: skip
+                         help="of table and picture: trajectories of the policy; default 0")  # fmt: skip
 
 
 def check(options: argparse.Namespace, kept: Sequence[str]) -> None:

@@ -13,6 +13,8 @@ from rich.console import Console
 from edge_fed.errors import ConfigError, Fault
 from scenarios.report import table_of
 from scenarios.study import arms_picture
+from scenarios.study.arms_picture import Shown
+from scenarios.study.arms_table import arms_table
 from scenarios.study.claims_command import Judgement, as_json, judged_in, print_claims
 from scenarios.study.plan import Study, load_study, paper_studies
 from scenarios.study.pool import run_study
@@ -141,6 +143,9 @@ def _print(
         return
     if registered:
         print_claims(registered)
+    table = arms_table(results, Shown(options.outcome, options.policy, options.m))
+    if table is not None:
+        Console().print(table)
     print(f"{planned.name}: {len(results.rows)} measurements of {len(results.arms)} arms in {results.source}")
     for arm, seeds in absent(planned, results, seeds_of(options.seeds, planned)).items():
         print(f"no results yet of {arm}, seeds {as_ranges(seeds)}")
