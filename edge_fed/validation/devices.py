@@ -80,7 +80,7 @@ def _link(config: RunConfig, table: Agents, dimension: int, path: str) -> Iterat
 def _too_few(config: RunConfig) -> Iterator[Fault]:
     """Availability and connectivity leave too few updates in so many rounds in a row that the run ends."""
     words = [
-        f"agents.{index}.{word}"
+        (getattr(table, word), f"agents.{index}.{word}")
         for index, table in enumerate(config.agents)
         for word in ("availability", "connectivity")
         if getattr(table, word) < 1
@@ -96,7 +96,7 @@ def _too_few(config: RunConfig) -> Iterator[Fault]:
         in_a_row = 0 if enough else in_a_row + 1
         if in_a_row == MAX_SKIPPED:
             yield Fault(
-                words[0],
+                min(words)[1],
                 f"with this seed the rounds {round_ - 2} to {round_} are skipped for too few updates "
                 f"(of round {round_}, {arrive} arrive), and the run ends after {MAX_SKIPPED} such rounds",
                 "raise it, lower federation.min_updates, or take more agents or another seed",

@@ -104,3 +104,5 @@ def test_rounds_that_end_the_run_by_the_draw_are_foreseen():
     assert "agents.0.availability" in text and "are skipped for too few updates" in text
     assert faults("availability = 0.95\n", "algorithm.rounds=50") == ""
     assert faults("connectivity = 0.2\n", "algorithm.rounds=50") != ""
+    both = faults("availability = 0.9\nconnectivity = 0.1\n", "algorithm.rounds=50")
+    assert "agents.0.connectivity" in both and "agents.0.availability" not in both, "the smaller one is named"
