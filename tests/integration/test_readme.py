@@ -31,6 +31,22 @@ def argv(line: str) -> list[str]:
     return [sys.executable, *arguments]
 
 
+def played(lines: list[str], folder: Path) -> list[str]:
+    """Runs all lines at once, until each has ended with 0; returns what each printed."""
+    programs = [
+        subprocess.Popen(argv(line), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in lines
+    ]
+    try:
+        said = [program.communicate(timeout=90) for program in programs]
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    assert [program.returncode for program in programs] == [0] * len(lines), said
+    return [out for out, _ in said]
+
+
 def test_every_command_is_of_a_kind_that_is_run_here():
     """No block escapes: terminals and scenarios are all that the README types besides make.
 
@@ -53,18 +69,8 @@ def test_the_terminals(tmp_path):
     server, agent, onboarder = TERMINALS
     lines = [agent.replace("--goal 0", f"--goal {goal}") for goal in range(6)]
     lines += [onboarder, agent.replace("--goal 0", "--goal 6"), agent.replace("--goal 0", "--goal 8"), server]
-    programs = [
-        subprocess.Popen(argv(line), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for line in lines
-    ]
-    try:
-        said = [program.communicate(timeout=90) for program in programs]
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
-    assert [program.returncode for program in programs] == [0] * 10, said
-    assert "goal 7" in said[6][0]
+    said = played(lines, tmp_path)
+    assert "goal 7" in said[6]
     with np.load(tmp_path / "policy-7.npz") as saved:
         assert saved["params"].shape == saved["initial"].shape == (360,)
     (folder,) = (tmp_path / "runs").iterdir()
@@ -86,17 +92,7 @@ def test_the_keys(tmp_path):
         shutil.copy2(tmp_path / "keys" / "agents" / f"agent-{goal}.key", tmp_path)
         typed = agent.replace("agent-0", f"agent-{goal}").replace("--goal 0", f"--goal {goal}")
         lines.append(typed.replace("HOST:5555", f"127.0.0.1:{port}"))
-    programs = [
-        subprocess.Popen(argv(line), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for line in lines
-    ]
-    try:
-        said = [program.communicate(timeout=90) for program in programs]
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
-    assert [program.returncode for program in programs] == [0] * 3, said
+    played(lines, tmp_path)
 
 
 @pytest.mark.timeout(400)  # a dozen commands, one after the other
