@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from edge_fed.profiles import LINK_BOUNDS
+from edge_fed.profiles import LINK_BOUNDS, PRESETS
 from scenarios.proxy.rules import KINDS, MESSAGES, SIDES, Rule, argument_faults, rule_of
 from server.events import KillPoint
 
@@ -186,7 +186,9 @@ def _slow(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
 
 
 def _link(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
-    return [(0, Tell(child, {"command": "link", **args}))]
+    preset = PRESETS[str(args["profile"])] if "profile" in args else {}
+    values = {**preset, **{name: value for name, value in args.items() if name != "profile"}}
+    return [(0, Tell(child, {"command": "link", **values}))]
 
 
 def _fault(child: str, _goal: int, _round: int | None, args: Args) -> Planned:
@@ -291,7 +293,10 @@ ACTIONS: dict[str, ActionKind] = {
     "link": ActionKind(
         meaning="another network link between this agent and the server",
         steps=_link,
-        args={name: Argument(_LINK[name], low=low, high=high) for name, (low, high) in LINK_BOUNDS.items()},
+        args={
+            "profile": Argument("a link by name; the other arguments change it", words=tuple(PRESETS)),
+            **{name: Argument(_LINK[name], low=low, high=high) for name, (low, high) in LINK_BOUNDS.items()},
+        },
         agent=NETWORKED,
     ),
     "fault": ActionKind(

@@ -15,6 +15,7 @@ from edge_fed.envs import make_family
 from edge_fed.errors import Fault, UnknownName, nearest
 from edge_fed.federated.cohort import cohort_size, round_cohort
 from edge_fed.federated.record import Attendance
+from edge_fed.federated.robust import RULES
 from edge_fed.program.config_file import load, read
 from edge_fed.validation import check_run
 from scenarios.actions import ACTIONS, SERVER, ActionKind, Argument, Runtime
@@ -224,9 +225,14 @@ def _roster_faults(scenario: Scenario) -> list[Fault]:
 def _unplayable(scenario: Scenario, here: Attendance) -> str:
     if not here.eligible:
         return "no agent is left"
-    asked = cohort_size(len(here.eligible), scenario.algorithm.participation)
-    wanted = scenario.federation.min_updates or 0
-    return f"only {asked} agents are asked, fewer than min_updates = {wanted}" if asked < wanted else ""
+    settings, wanted = scenario.algorithm, scenario.federation.min_updates or 0
+    asked = cohort_size(len(here.eligible), settings.participation)
+    few = "only 1 agent is asked" if asked == 1 else f"only {asked} agents are asked"
+    if asked < wanted:
+        return f"{few}, fewer than min_updates = {wanted}"
+    needs = RULES[settings.rule].needs(settings.byzantine)
+    of = f"{settings.rule!r} with byzantine = {settings.byzantine}"
+    return f"{few}, fewer than the {needs} updates that rule {of} needs" if asked < needs else ""
 
 
 def _latest(scenario: Scenario, round_: int) -> str:

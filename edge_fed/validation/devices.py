@@ -11,7 +11,7 @@ from edge_fed.errors import Fault
 from edge_fed.federated.cohort import round_cohort
 from edge_fed.federated.ending import MAX_SKIPPED
 from edge_fed.federated.robust import needed_updates
-from edge_fed.profiles import HEADER_BYTES, HEARTBEAT_BYTES, link_values, lost, sending_s
+from edge_fed.profiles import HEADER_BYTES, HEARTBEAT_BYTES, PURPOSES, link_values, lost, sending_s
 
 MAX_DRAWS = 200_000  # of a check: about half a second
 
@@ -79,24 +79,27 @@ def _link(config: RunConfig, table: Agents, dimension: int, path: str) -> Iterat
 
 def _too_few(config: RunConfig) -> Iterator[Fault]:
     """Availability and connectivity leave too few updates in so many rounds in a row that the run ends."""
-    words = [
-        (getattr(table, word), f"agents.{index}.{word}")
+    words: list[tuple[float, str, str]] = [
+        (getattr(table, word), word, f"agents.{index}.{word}")
         for index, table in enumerate(config.agents)
-        for word in ("availability", "connectivity")
+        for word in PURPOSES
         if getattr(table, word) < 1
     ]
     agents, rounds = tuple(overrides_by_goal(config)), config.algorithm.rounds
     if not words or 2 * len(agents) * rounds > MAX_DRAWS:
         return
-    in_a_row = 0
+    blamed: list[str] = []  # of each skipped round in a row: what left it too few updates
     for round_ in range(1, rounds + 1):
         asked = round_cohort(config, round_, agents)
-        arrive = len(asked) - len(lost(config, round_, asked))
-        enough = arrive >= needed_updates(config, len(asked))
-        in_a_row = 0 if enough else in_a_row + 1
-        if in_a_row == MAX_SKIPPED:
+        arrive, need = len(asked) - len(lost(config, round_, asked)), needed_updates(config, len(asked))
+        if arrive >= need:
+            blamed.clear()
+            continue
+        blamed.append("connectivity" if len(asked) >= need else "availability")
+        if len(blamed) == MAX_SKIPPED:
+            word = max(blamed, key=blamed.count)
             yield Fault(
-                min(words)[1],
+                min((entry for entry in words if entry[1] == word), default=min(words))[2],
                 f"with this seed the rounds {round_ - 2} to {round_} are skipped for too few updates "
                 f"(of round {round_}, {arrive} arrive), and the run ends after {MAX_SKIPPED} such rounds",
                 "raise it, lower federation.min_updates, or take more agents or another seed",

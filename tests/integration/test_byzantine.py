@@ -87,9 +87,14 @@ ENDS = {
         (2, "every training agent is in quarantine; the last refusal: refused: its norm is "),
     ),
     "too few for krum": (
-        action("leave", "0", "at_round = 3") + action("leave", "1", "at_round = 3"),
-        (JITTERED, "algorithm.rule=krum", "algorithm.byzantine=1"),
-        (5, "3 rounds in a row had too few updates"),
+        "",
+        (
+            f'agents=[{{goals="0-3"}},{{goals="4",attack={HUGE}}}]',
+            "federation.max_update_norm=20",
+            "federation.quarantine_after=5",
+            "algorithm.rule=krum",
+        ),
+        (3, "3 rounds in a row had too few updates"),
     ),
     "one has left, the others are in quarantine": (
         action("leave", "0", "at_round = 3"),

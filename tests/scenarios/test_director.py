@@ -1,5 +1,6 @@
 """The director as lists of happenings and orders: no processes, no loop, no clock."""
 
+from edge_fed.profiles import PRESETS
 from scenarios.actions import Disturb, Kill, Mend, Pause, Resume, Start, Tell, Terminate
 from scenarios.director import Director
 from scenarios.orders import Ended, Finish, Happening, Note, Order, Spoke, StartServer, Tick
@@ -234,6 +235,13 @@ def test_slow_and_link_are_told_without_waiting() -> None:
         Tell("agent-2", {"command": "link", "loss": 0.5}),
         proceed(5),
     ]
+
+
+def test_a_link_is_told_by_profile_with_single_keys_over_it() -> None:
+    """The agent hears numbers: those of the profile, and what the action changes."""
+    stage = Stage(scenario_of(action("link", "2", args='profile = "lte", loss = 0.5'))).running()
+    link = {"command": "link", **PRESETS["lte"], "loss": 0.5}
+    assert stage.server("held", round=5) == [Tell("agent-2", link), proceed(5)]
 
 
 def test_a_paused_agent_is_not_waited_for_and_goes_on_later() -> None:

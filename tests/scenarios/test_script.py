@@ -108,6 +108,8 @@ WRONG = [
     (action("slow"), ["timeline.0.args.compute_delay_s: is missing", "seconds per local step"]),
     (action("slow", args='compute_delay_s = "x"'), ["is 'x', expected a number from 0 to 10000"]),
     (action("link", args="loss = 2"), ["timeline.0.args.loss: is 2.0, expected a number from 0 to 0.9"]),
+    (action("link", args='profile = "lt"'), ["is 'lt', expected one of ethernet, wifi, lte, lora"]),
+    (action("link", args="profile = 3"), ["is 3.0, expected one of ethernet, wifi, lte, lora"]),
     (action("fault"), ["timeline.0.args.kind: is missing", "what goes wrong: drop, delay"]),
     (action("fault", args='kind = "drob"'), ["is 'drob', expected one of drop, delay, duplicate"]),
     (action("fault", args='kind = "drop", only = "GIFT"'), ["is 'GIFT', expected one of ACK, BYE"]),
@@ -167,7 +169,19 @@ def test_a_wrong_timeline_is_refused_with_place_cause_and_next_step(timeline: st
 def test_rounds_that_could_never_be_valid_are_refused() -> None:
     """A timeline that leaves fewer agents than min_updates is wrong before anything starts."""
     found = faults_of(action("leave", "1-3") + "\n[federation]\nmin_updates = 2\n")
-    assert found == ["line 11: timeline.0: in round 5 only 1 agents are asked, fewer than min_updates = 2"]
+    assert found == ["line 11: timeline.0: in round 5 only 1 agent is asked, fewer than min_updates = 2"]
+
+
+@pytest.mark.parametrize("do", ["leave", "kill", "restart"])
+def test_rounds_with_too_few_agents_for_the_rule_are_refused(do: str) -> None:
+    """A timeline that leaves fewer agents than a robust rule needs is wrong before anything starts."""
+    rule = HEAD.replace("rounds = 10", 'rounds = 10\nrule = "trimmed_mean"')
+    down = "down_rounds = 1" if do == "restart" else ""
+    assert faults_of(action(do, "2-3", args=down), rule) == [
+        "line 12: timeline.0: in round 5 only 2 agents are asked, fewer than the 3 updates that rule "
+        "'trimmed_mean' with byzantine = 1 needs"
+    ]
+    assert scenario_of(action(do, "3", args=down), rule)
 
 
 def test_an_agent_dies_at_a_point_only_in_a_round_that_asks_it() -> None:

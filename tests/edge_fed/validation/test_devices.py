@@ -106,3 +106,12 @@ def test_rounds_that_end_the_run_by_the_draw_are_foreseen():
     assert faults("connectivity = 0.2\n", "algorithm.rounds=50") != ""
     both = faults("availability = 0.9\nconnectivity = 0.1\n", "algorithm.rounds=50")
     assert "agents.0.connectivity" in both and "agents.0.availability" not in both, "the smaller one is named"
+
+
+def test_the_word_that_leaves_too_few_updates_is_the_one_that_is_named():
+    """Enough are asked and their updates are lost: connectivity; too few can be asked: availability."""
+    alike = faults("availability = 0.3\nconnectivity = 0.3\n", "algorithm.rounds=50", "seed=1")
+    assert "agents.0.connectivity" in alike and "agents.0.availability" not in alike
+    need = ("federation.min_updates=3", "algorithm.rounds=50")
+    asked = faults("availability = 0.2\nconnectivity = 0.19\n", *need)
+    assert "agents.0.availability" in asked and "agents.0.connectivity" not in asked
