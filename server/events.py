@@ -1,7 +1,7 @@
 """What the server's state machine is told, and what it asks for. Frozen records; no behaviour.
 
 Events come from the socket, the clock, the disk, the supervisor and signals. Commands are carried out by
-`server.runtime`, in order.
+`server.effects`, in order.
 """
 
 from collections.abc import Mapping

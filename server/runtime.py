@@ -1,6 +1,7 @@
-"""The server program around its state machine: socket, timer, disk, supervisor.
+"""The server program around its state machine: how it begins, how events reach the machine, how it ends.
 
-No decision is made here. One event at a time goes to the machine, and its commands are carried out in order.
+No decision is made here. One event at a time goes to the machine, and its commands are carried out in order
+(`server.effects`).
 """
 
 import asyncio
@@ -13,34 +14,30 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgspec
-
 from edge_fed.config import RunConfig
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import GuardedLoop
 from edge_fed.program.log import Logger
 from edge_fed.program.run_folder import RunFolder
 from edge_fed.program.supervision import NoSupervisor, Supervisor
-from protocol import codec
-from protocol.errors import Closed, Lagging, RemoteProtocolError, Unreachable, VersionMismatch
+from protocol.errors import Closed
 from protocol.limits import Limits
-from protocol.messages import Header
 from protocol.transport import Context, ServerSocket
 from server import events as e
 from server.admission import Admission
 from server.alarm import Alarm
 from server.binding import DEFAULT_BIND, bound
+from server.carriage import Carriage
 from server.console import Console, Lines
 from server.disk import Disk
 from server.doorkeeper import Doorkeeper
+from server.effects import Effects
 from server.ledger import Ledger
 from server.orders import order
 from server.recovery import Recovered, recover
 from server.state_machine import Machine
 from server.summary import summarize
 from server.training import released
-
-SYNC_S = 1.0  # pause between two forced writes to the disk
 
 
 def unwritable(error: OSError) -> str:
@@ -110,11 +107,10 @@ class ServerProgram:
         self._die = die
         self._events: deque[e.Event] = deque()
         self._handling = False
-        self._sync_due: asyncio.TimerHandle | None = None
-        self._told_bytes = (0, 0)
         self._loop: GuardedLoop
-        self._socket: ServerSocket
+        self._carriage: Carriage
         self._disk: Disk
+        self._effects: Effects
         self._recovered: Recovered | None = None
         self._machine: Machine
         self._alarm: Alarm
@@ -134,8 +130,8 @@ class ServerProgram:
         )
         guard = self._doorkeeper.guard if self._doorkeeper else None
         address = bound(self._address, self._limits, self._context, insecure=self._insecure, guard=guard)
-        with self._folder.locked(), address as self._socket, self._recording():
-            self.endpoint = self._socket.endpoint
+        with self._folder.locked(), address as socket, self._recording(socket):
+            self.endpoint = socket.endpoint
             reader = loop.create_task(self._read(), name="server-reader")
             try:
                 self._open()
@@ -146,8 +142,7 @@ class ServerProgram:
                 self._alarm.cancel()
                 if self._doorkeeper is not None:
                     self._doorkeeper.close()
-                if self._sync_due is not None:
-                    self._sync_due.cancel()
+                self._effects.close()
                 reader.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await reader
@@ -178,7 +173,7 @@ class ServerProgram:
     # --- setting up and closing --------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _recording(self) -> Iterator[None]:
+    def _recording(self, socket: ServerSocket) -> Iterator[None]:
         admission = Admission(self._config, self._folder.run_id)
         holds, serve = self._options
         ledger, resume = Ledger(admission.initial, control=admission.control), None
@@ -195,11 +190,28 @@ class ServerProgram:
         with self._writing():
             self._disk = Disk(self._folder, self._die, self._loop.post)
         self._disk.recorder.resume(ledger.committed)
+        self._connect(socket)
         try:
             yield
         finally:
             self._disk.close()
             self._console.close()
+
+    def _connect(self, socket: ServerSocket) -> None:
+        keyed = self._doorkeeper is not None
+        self._carriage = Carriage(socket, self._limits, self._events.append, keyed=keyed)
+        self._effects = Effects(
+            self._loop,
+            self._over,
+            carriage=self._carriage,
+            disk=self._disk,
+            logger=self._logger,
+            console=self._console,
+            supervisor=self._supervisor if self._supervised else None,
+            die=self._die,
+            happened=self._handle,
+            failed=self._fail,
+        )
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -220,7 +232,7 @@ class ServerProgram:
         with self._writing():
             self._disk.recorder.journal("started", fields, self._loop.time())
             for agent in self._machine.room.ledger.released:  # with what an earlier process may have seen
-                self._journal(released(agent, self._machine.room.ledger))
+                self._effects.carry_out(released(agent, self._machine.room.ledger))
         self._supervisor.event("listening", address=self.endpoint, run_dir=str(self._folder.path))
         self._supervisor.listen(self._from_thread)
         if self._doorkeeper is not None:
@@ -234,9 +246,8 @@ class ServerProgram:
         newest, ledger = self._disk.recorder.newest, self._machine.room.ledger
         if newest > ledger.committed:
             ledger.commit(newest)
-        counted = (self._socket.bytes_sent, self._socket.bytes_received)
         best = self._disk.recorder.retention.best
-        self.summary = summarize(self._machine, self._recovered, done, counted, best)
+        self.summary = summarize(self._machine, self._recovered, done, self._carriage.counted, best)
         fields = {"code": int(done.code), "outcome": done.outcome, "why": done.why}
         try:
             self._disk.recorder.journal("exit", fields, self._loop.time())
@@ -258,7 +269,7 @@ class ServerProgram:
         try:
             while self._events:
                 for command in self._machine.handle(self._events.popleft(), self._loop.time()):
-                    _COMMANDS[type(command)](self, command)
+                    self._effects.carry_out(command)
             self._alarm.arm()
         except BaseException as error:
             self._fail(error)
@@ -276,29 +287,18 @@ class ServerProgram:
         self._events.clear()
         for command in self._machine.handle(e.Stop(unwritable(error), ExitCode.FAILED), self._loop.time()):
             if isinstance(command, e.Send | e.Exit):
-                _COMMANDS[type(command)](self, command)
+                self._effects.carry_out(command)
 
     async def _read(self) -> None:
         try:
             while True:
-                peer, frames = await self._socket.receive()
+                event = await self._carriage.receive()
                 self._alarm.messages += 1
-                self._handle(self._decoded(peer, frames))
+                self._handle(event)
         except Closed:
             return
         except Exception as error:
             self._fail(error)
-
-    def _decoded(self, peer: bytes, frames: list[memoryview]) -> e.Event:
-        try:
-            envelope = codec.decode(frames, self._limits)
-        except VersionMismatch as error:
-            self._transmit(peer, codec.encode(Header(), codec.reject_version(error)))
-            return e.PeerVersion(peer, error.major, error.minor)
-        except RemoteProtocolError as error:
-            return e.Malformed(peer, error.code, str(error))
-        key = self._socket.sender if self._doorkeeper else ""
-        return e.Received(peer, envelope.header, envelope.message, envelope.tensors, envelope.minor, key)
 
     def _from_thread(self, command: Any) -> None:
         self._loop.post(self._obey, command)
@@ -309,80 +309,3 @@ class ServerProgram:
             self._logger.warning(f"the supervisor's command is not understood: {command}")
         else:
             self._alarm.defer(event)
-
-    # --- commands ----------------------------------------------------------------------------------
-
-    def _send(self, command: e.Send) -> None:
-        self._transmit(
-            command.peer, codec.encode(command.header, command.message, command.tensors, self._limits)
-        )
-
-    def _transmit(self, peer: bytes, frames: codec.Frames) -> None:
-        try:
-            self._socket.send(peer, frames)
-        except Unreachable:
-            self._events.append(e.Unreachable(peer))
-        except Lagging:
-            self._events.append(e.Lagging(peer))
-
-    def _journal(self, command: e.Journal) -> None:
-        self._disk.recorder.journal(command.event, command.fields, self._loop.time())
-
-    def _evaluation(self, command: e.Evaluation) -> None:
-        self._disk.recorder.evaluation(command.row)
-
-    def _commit(self, command: e.Commit) -> None:
-        sent, received = self._socket.bytes_sent, self._socket.bytes_received
-        before, self._told_bytes = self._told_bytes, (sent, received)
-        counted = (sent - before[0], received - before[1])
-        self._disk.commit(command, counted, lambda line: self._committed(command.round, line), self._fail)
-
-    def _committed(self, round_: int, line: dict[str, Any]) -> None:
-        if self._over.done():
-            return
-        if line:
-            self._console.round(msgspec.to_builtins(line))
-        if line and self._supervised:
-            self._supervisor.event("round", **msgspec.to_builtins(line))
-        if self._sync_due is None:
-            self._sync_due = self._loop.call_at(self._loop.time() + SYNC_S, self._sync)
-        self._handle(e.Committed(round_))
-
-    def _sync(self) -> None:
-        self._sync_due = None
-        self._disk.sync(self._fail)
-
-    def _load(self, command: e.Load) -> None:
-        round_ = command.round
-        self._disk.load(round_, lambda params, damage: self._handle(e.Loaded(round_, params, damage)))
-
-    def _log(self, command: e.Log) -> None:
-        getattr(self._logger, command.level)(command.text, **command.fields)
-
-    def _wait(self, command: e.Wait) -> None:
-        self._console.wait(command)
-
-    def _tell(self, command: e.Tell) -> None:
-        if self._supervised:
-            self._supervisor.event(command.name, **msgspec.to_builtins(command.fields))
-
-    def _kill(self, _command: e.Die) -> None:
-        self._die()
-
-    def _exit(self, command: e.Exit) -> None:
-        if not self._over.done():
-            self._over.set_result(command)
-
-
-_COMMANDS: dict[type[e.Command], Callable[[ServerProgram, Any], None]] = {
-    e.Send: ServerProgram._send,
-    e.Journal: ServerProgram._journal,
-    e.Evaluation: ServerProgram._evaluation,
-    e.Commit: ServerProgram._commit,
-    e.Load: ServerProgram._load,
-    e.Log: ServerProgram._log,
-    e.Wait: ServerProgram._wait,
-    e.Tell: ServerProgram._tell,
-    e.Die: ServerProgram._kill,
-    e.Exit: ServerProgram._exit,
-}
