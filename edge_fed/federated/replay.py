@@ -44,8 +44,12 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
     control = initial_control(config, params.size)
     quarantine = Quarantine(config.federation.quarantine_after)
     for expected, record in enumerate(records, start=1):
+        if strangers := sorted(set(record.eligible) - planned.keys()):  # they have no task to compute with
+            text = f"eligible {strangers} were recorded, but these agents are in no [[agents]] table"
+            yield Replayed(record.round, params, (text,))
+            return
         for agent in record.eligible:  # the cohort is drawn again from these, whatever was recorded
-            overrides = record.overrides.get(agent, planned.get(agent, Overrides()))
+            overrides = record.overrides.get(agent, planned[agent])
             if working.get(agent) != overrides:
                 tasks[agent] = make_task(config, agent, overrides)
                 working[agent] = overrides
@@ -64,7 +68,12 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
         )
         again = play_round(config, tasks, params, states, attendance, control, quarantine)
         params, control = again.params, again.control
-        differences = (*_differences(record, again.record), *_found(config, record), *_strangers(record))
+        differences = (
+            *_differences(record, again.record),
+            *_found(config, record),
+            *_strangers(record),
+            *_unexplained(record),
+        )
         yield Replayed(record.round, params, differences)
 
 
@@ -103,6 +112,19 @@ def _strangers(recorded: RoundRecord) -> Iterator[str]:
     for name in ("conflicts", "quarantined"):
         if extra := sorted(set(getattr(recorded, name)) - set(recorded.eligible)):
             yield f"{name} {extra} were recorded, but these agents were not eligible in that round"
+
+
+def _unexplained(recorded: RoundRecord) -> Iterator[str]:
+    """Excuses of agents that were not asked, and agents that were asked and neither counted nor excused."""
+    if extra := sorted(set(recorded.missing) - set(recorded.cohort)):
+        yield f"missing {extra} were recorded, but these agents are not in the cohort of that round"
+    if recorded.outcome == "skipped":  # updates that came are neither counted nor missing
+        return
+    counted = {part.agent for part in recorded.contributors}
+    if silent := sorted(set(recorded.cohort) - counted - recorded.missing.keys()):
+        yield f"agents {silent} of the cohort were recorded neither as contributors nor as missing"
+    if both := sorted(counted & recorded.missing.keys()):
+        yield f"agents {both} were recorded as contributors and as missing"
 
 
 def _short(digest: str) -> str:

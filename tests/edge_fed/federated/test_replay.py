@@ -124,3 +124,40 @@ def test_agents_that_were_not_there_cannot_have_acted(records, name):
     assert f"{name} [9] were recorded, but these agents were not eligible in that round" in differences[1]
     fits = msgspec.structs.replace(records[0], conflicts=(records[0].cohort[0],))
     assert next(replay(CONFIG, [fits])).differences == ()
+
+
+def replayed_with(records, **changed):
+    """The differences of each round, with these fields of round 2 changed."""
+    altered = [msgspec.structs.replace(r, **changed) if r.round == 2 else r for r in records]
+    return [r.differences for r in replay(CONFIG, altered)]
+
+
+def test_only_agents_that_were_asked_can_be_missing(records):
+    """An excuse of an agent outside the cohort is named."""
+    idle = min(set(EVERYBODY) - set(records[1].cohort))
+    found = replayed_with(records, missing={idle: "deadline"})
+    assert [bool(differences) for differences in found] == [False, True, False, False]
+    assert found[1] == (
+        f"missing [{idle}] were recorded, but these agents are not in the cohort of that round",
+    )
+
+
+def test_whoever_was_asked_either_counts_or_is_missing(records):
+    """An agent whose excuse was removed, and a contributor with an excuse, are named."""
+    first, *others = records[1].contributors
+    rounds = [Attendance(1, EVERYBODY), Attendance(2, EVERYBODY, frozenset(p.agent for p in others))]
+    honest = [outcome.record for outcome in play(CONFIG, EVERYBODY, rounds)]
+    assert [r.differences for r in replay(CONFIG, honest)] == [(), ()]
+    assert replayed_with(honest, missing={})[1] == (
+        f"agents [{first.agent}] of the cohort were recorded neither as contributors nor as missing",
+    )
+    assert replayed_with(records, missing={first.agent: "lease"})[1] == (
+        f"agents [{first.agent}] were recorded as contributors and as missing",
+    )
+
+
+def test_agents_that_the_run_does_not_plan_are_never_eligible(records):
+    """Also such as have no goal in the family: the record is named, nothing is computed from it."""
+    for agent in (8, 999):
+        found = replayed_with(records, eligible=(*EVERYBODY, agent))
+        assert found[1] == (f"eligible [{agent}] were recorded, but these agents are in no [[agents]] table",)
