@@ -26,7 +26,6 @@ from edge_fed.params import F8, crc32, params_sha256, schema_sha256
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.files import write_atomic
 from edge_fed.program.fingerprint import fingerprint
-from edge_fed.rollouts import Sampler
 from edge_fed.seeding import Purpose, stream
 
 Progress = Callable[[int], None]
@@ -178,9 +177,7 @@ class Learner:
         config, seed = self._config.onboarding, self._config.seed
         row, unsaved = evaluate(self._task, work.params, seed, config), ""
         if self._save:
-            aside = msgspec.structs.replace(
-                self._task, sample=Sampler(self._task.environment, self._task.policy)
-            )
+            aside = msgspec.structs.replace(self._task, sample=self._task.sample.fresh())
             rng = stream(seed, self._goal, 0, 0, Purpose.EVALUATE)
             adapted = adapt(aside, work.params, config.adapt_episodes, rng, alpha=config.step_size)
             unsaved = self._keep(work.round, work.params, adapted, config.adapt_episodes)

@@ -11,10 +11,7 @@ from edge_fed.meta.adaptation import adapt_batch
 from edge_fed.meta.base import Task
 from edge_fed.meta.guard import norm
 from edge_fed.params import F8
-from edge_fed.policies.base import Policy
-from edge_fed.rollouts import Sampler
 from edge_fed.seeding import Purpose, stream
-from edge_fed.spaces import States
 
 POOL = 256
 
@@ -28,22 +25,23 @@ def diagnose(task: Task, params: F8, seed: int, m: int = POOL) -> dict[str, floa
 
     Returns:
         ``gradient_snr``, see `signal_to_noise`; ``step_norm``, mean length of alpha g_in over the batches;
-        ``adaptation_kl``, mean over the states of the pool, those of all H+1 steps alike, of
+        ``adaptation_kl``, mean over the visited states of the pool, those of all steps alike, of
         KL(pi(.|s; theta) || pi(.|s; theta + alpha g_in)) in nats, with g_in of the first batch.
     """
     size, alpha = task.settings.inner_batch, task.settings.inner_step_size
     count = max(m // size, 2)
-    sampler = Sampler(task.environment, task.policy)
-    pool = sampler.pool(params, [(count * size, stream(seed, task.agent, 0, 0, Purpose.DIAGNOSE))])
+    pool = task.sample.fresh().pool(
+        params, [(count * size, stream(seed, task.agent, 0, 0, Purpose.DIAGNOSE))]
+    )
     steps = [
         adapt_batch(task, params, pool.part(slice(first, first + size)))
         for first in range(0, count * size, size)
     ]
-    divergence = kl(task.policy, pool.states, params, steps[0].params, sampler.environment.spaces.num_actions)
+    divergence = task.policy.kl(params, steps[0].params, pool.states)
     return {
         "gradient_snr": signal_to_noise(np.array([step.gradient for step in steps])),
         "step_norm": float(np.mean([alpha * norm(step.gradient) for step in steps])),
-        "adaptation_kl": float(divergence.mean()),
+        "adaptation_kl": float(pool.masked(divergence).sum() / pool.steps),
     }
 
 
@@ -59,13 +57,3 @@ def signal_to_noise(gradients: F8) -> float:
     signal = (float(total @ total) - float((gradients**2).sum())) / (count * (count - 1))
     noise = float(((gradients - total / count) ** 2).sum()) / (count - 1)
     return signal / noise if noise else 0.0
-
-
-def kl(policy: Policy, states: States, params: F8, other: F8, num_actions: int) -> F8:
-    """KL(pi(.|s; params) || pi(.|s; other)) in nats, ``[H+1, m]`` for states ``[H+1, m, *s]``."""
-    divergence = np.zeros(states.shape[:2])
-    for action in range(num_actions):
-        chosen = np.full(divergence.shape, action)
-        log_pi = policy.log_prob(params, states, chosen)
-        divergence += np.exp(log_pi) * (log_pi - policy.log_prob(other, states, chosen))
-    return divergence

@@ -5,8 +5,8 @@ draw from the disjoint streams (run seed, agent, EVALUATE) of step 0 and 1. Neit
 the key, so that methods, rounds and budgets are compared on common random numbers: there is one pool of
 adaptation trajectories, of which m-shot uses the first m, and one set of uniforms for all scores.
 
-Budgets are counted while sampling. A trajectory is H+1 environment steps (actions). What is spent to
-adapt (or to train from scratch) and what is spent to score are told apart.
+Budgets are counted while sampling. A trajectory is H+1 environment steps (actions), or fewer where it ends
+early. What is spent to adapt (or to train from scratch) and what is spent to score are told apart.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from edge_fed.meta.base import Task
 from edge_fed.params import F8
 from edge_fed.policies.softmax import Softmax
 from edge_fed.returns import episode_return
-from edge_fed.rollouts import Sampler, Trajectories
+from edge_fed.rollouts import Trajectories
 from edge_fed.seeding import Purpose, stream
 
 ADAPT_STEP, SCORE_STEP, LATER_STEP = 0, 1, 2
@@ -130,7 +130,7 @@ class _Bench:
     """One agent's streams and counters; samples with a sampler of its own, never with the task's."""
 
     def __init__(self, task: Task, seed: int, config: Onboarding, progress: Progress | None = None) -> None:
-        self.task = msgspec.structs.replace(task, sample=Sampler(task.environment, task.policy))
+        self.task = msgspec.structs.replace(task, sample=task.sample.fresh())
         self.seed = seed
         self.config = config
         self.alpha = task.settings.inner_step_size if config.step_size is None else config.step_size
@@ -144,7 +144,7 @@ class _Bench:
 
     @property
     def env_steps(self) -> int:
-        return self.task.sample.trajectories * (self.task.environment.horizon + 1)
+        return self.task.sample.env_steps
 
     def piece(self) -> None:
         """Announces the next piece of work; raises if the caller wants to stop."""
@@ -182,9 +182,9 @@ class _Bench:
         before, episodes = self.task.sample.trajectories, self.config.eval_episodes
         returns, reached = [], []
         for first in range(0, episodes, SCORE_BATCH):
-            states, rewards = self.task.sample.outcomes(params, min(SCORE_BATCH, episodes - first), rng)
-            returns.append(episode_return(rewards))
-            reached.append(self.task.environment.success(states))
+            found = self.task.sample.outcomes(params, min(SCORE_BATCH, episodes - first), rng)
+            returns.append(episode_return(found.rewards))
+            reached.append(found.success)
         self.spent_to_score += self.task.sample.trajectories - before
         known = [part for part in reached if part is not None]
         success = float(np.concatenate(known).mean()) if known else None

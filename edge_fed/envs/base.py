@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 from numpy.random import Generator
 
-from edge_fed.params import B1, F8, I8
+from edge_fed.params import B1, F8
 from edge_fed.spaces import Spaces, States
 
 
@@ -25,7 +25,10 @@ class TabularModel(msgspec.Struct, frozen=True):
 
 
 class Environment(Protocol):
-    """One goal's MDP, vectorised over trajectories. Stateless: it owns no generator."""
+    """One goal's MDP, vectorised over trajectories. Stateless: it owns no generator.
+
+    Actions are int64 of a finite set or float64 of a box, as its ``spaces`` say.
+    """
 
     horizon: int
     discount: float
@@ -35,19 +38,26 @@ class Environment(Protocol):
         """Draws m start states, ``[m, *observation_shape]``."""
         ...
 
-    def step(self, states: States, actions: I8, out: States) -> None:
-        """Writes the successors of ``states`` ``[m, *s]`` under ``actions`` ``[m]`` into ``out``.
+    def step(self, states: States, actions: Any, out: States) -> None:
+        """Writes the successors of ``states`` ``[m, *s]`` under ``actions`` ``[m(, k)]`` into ``out``.
 
         Neither ``states`` nor ``actions`` is changed; ``out`` must not overlap them.
         """
         ...
 
-    def rewards(self, states: States, actions: I8) -> F8:
+    def rewards(self, states: States, actions: Any) -> F8:
         """Undiscounted rewards ``[H+1, m]`` of whole trajectories ``[H+1, m, *s]``."""
         ...
 
     def success(self, states: States) -> B1 | None:
         """Which trajectories ``[H+1, m, *s]`` reached the goal at any step, ``[m]``; None: no such notion."""
+        ...
+
+    def ended(self, states: States) -> B1 | None:
+        """Which states ``[H+1, m, *s]`` are terminal, ``[H+1, m]``; None: no episode ends before its time.
+
+        A terminal state is left by no action. What happens in it counts nowhere: no reward, no score.
+        """
         ...
 
     def model(self) -> TabularModel | None:

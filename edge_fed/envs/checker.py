@@ -6,14 +6,16 @@ Run it on a family of your own before training with it::
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from edge_fed.envs.base import Environment, Family, TabularModel
 from edge_fed.errors import BadEnvironment, UnknownGoal
-from edge_fed.params import F8, I8
+from edge_fed.params import F8
 from edge_fed.seeding import Purpose, stream
-from edge_fed.spaces import States
+from edge_fed.spaces import Spaces, States
 
 EPISODES = 64  # enough that a sparse reward occurs
 
@@ -55,6 +57,7 @@ def check_environment(environment: Environment, *, seed: int = 0, name: str = "e
         _step,
         _rewards,
         _success,
+        _ended,
         _model,
     ]
     for stage in stages:  # a later stage needs what an earlier one has shown
@@ -63,11 +66,18 @@ def check_environment(environment: Environment, *, seed: int = 0, name: str = "e
             raise BadEnvironment(f"{name}: " + "; ".join(breaches))
 
 
-def random_trajectories(environment: Environment, seed: int, m: int = EPISODES) -> tuple[States, I8]:
+def random_actions(spaces: Spaces, rng: Generator, shape: tuple[int, ...]) -> Any:
+    """Uniform over the action set, int64 ``[*shape]``, or over the box, float64 ``[*shape, k]``."""
+    if spaces.num_actions is not None:
+        return rng.integers(0, spaces.num_actions, shape)
+    return rng.uniform(spaces.action_low, spaces.action_high, (*shape, len(spaces.action_low)))
+
+
+def random_trajectories(environment: Environment, seed: int, m: int = EPISODES) -> tuple[States, Any]:
     """Whole trajectories under uniform actions: states ``[H+1, m, *s]``, actions ``[H+1, m]``."""
     rng = stream(seed, 0, 0, 0, Purpose.EVALUATE)
     steps = environment.horizon + 1
-    actions = rng.integers(0, environment.spaces.num_actions, (steps, m))
+    actions = random_actions(environment.spaces, rng, (steps, m))
     first = environment.start(rng, m)
     states = np.empty((steps, *first.shape), dtype=first.dtype)
     states[0] = first
@@ -82,8 +92,16 @@ def _settings(environment: Environment, _seed: int) -> Iterator[str]:
         yield f"horizon is {environment.horizon}, must be at least 1"
     if not 0 <= environment.discount <= 1:
         yield f"discount is {environment.discount}, must be in [0, 1]"
-    if spaces.num_actions < 1:
+    if spaces.num_actions is not None and spaces.num_actions < 1:
         yield f"num_actions is {spaces.num_actions}, must be at least 1"
+    low, high = np.array(spaces.action_low), np.array(spaces.action_high)
+    box = (
+        low.size > 0
+        and low.shape == high.shape
+        and bool((low < high).all() and np.isfinite(high - low).all())
+    )
+    if box == (spaces.num_actions is not None):
+        yield "spaces need either num_actions, or a finite box action_low < action_high"
     if (spaces.num_states is None) == (spaces.observation_shape == ()):
         yield "spaces need either num_states and observation_shape (), or a shape and no num_states"
 
@@ -113,7 +131,7 @@ def _states(what: str, environment: Environment, states: States) -> Iterator[str
 def _step(environment: Environment, seed: int) -> Iterator[str]:
     rng = stream(seed, 0, 0, 0, Purpose.EVALUATE)
     states = environment.start(rng, EPISODES)
-    actions = rng.integers(0, environment.spaces.num_actions, EPISODES)
+    actions = random_actions(environment.spaces, rng, (EPISODES,))
     before, chosen = states.copy(), actions.copy()
     out, again = np.full_like(states, -7), np.full_like(states, -9)
     environment.step(states, actions, out)
@@ -137,8 +155,8 @@ def _rewards(environment: Environment, seed: int) -> Iterator[str]:
     states, actions = random_trajectories(environment, seed)
     before = states.copy()
     rewards = environment.rewards(states, actions)
-    if rewards.shape != actions.shape or rewards.dtype != np.float64:
-        yield f"rewards: {rewards.dtype} {rewards.shape}, must be float64 {actions.shape}"
+    if rewards.shape != actions.shape[:2] or rewards.dtype != np.float64:
+        yield f"rewards: {rewards.dtype} {rewards.shape}, must be float64 {actions.shape[:2]}"
         return
     if not np.isfinite(rewards).all():
         yield "rewards: not finite"
@@ -152,7 +170,7 @@ def _rewards(environment: Environment, seed: int) -> Iterator[str]:
             return
 
 
-def _with_other_future(environment: Environment, states: States, actions: I8, h: int) -> F8:
+def _with_other_future(environment: Environment, states: States, actions: Any, h: int) -> F8:
     """Rewards up to step h when each trajectory continues, after step h, as its neighbour did."""
     mixed, chosen = states.copy(), actions.copy()
     mixed[h + 1 :] = np.roll(states[h + 1 :], 1, axis=1)
@@ -165,6 +183,19 @@ def _success(environment: Environment, seed: int) -> Iterator[str]:
     success = environment.success(states)
     if success is not None and (success.shape != (EPISODES,) or success.dtype != np.bool_):
         yield f"success: {success.dtype} {success.shape}, must be bool {(EPISODES,)} or None"
+
+
+def _ended(environment: Environment, seed: int) -> Iterator[str]:
+    states, actions = random_trajectories(environment, seed)
+    ended = environment.ended(states)
+    if ended is None:
+        return
+    if ended.shape != actions.shape[:2] or ended.dtype != np.bool_:
+        yield f"ended: {ended.dtype} {ended.shape}, must be bool {actions.shape[:2]} or None"
+    elif ended[0].any():
+        yield "ended: an episode starts in a terminal state"
+    elif (ended[:-1] & ~ended[1:]).any():
+        yield "ended: an action left a terminal state"
 
 
 def _model(environment: Environment, seed: int) -> Iterator[str]:

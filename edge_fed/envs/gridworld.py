@@ -135,6 +135,10 @@ class GridworldEnvironment:
         visited: B1 = (states == self.goal_cell).any(axis=0)
         return visited
 
+    def ended(self, states: States) -> None:  # noqa: ARG002
+        """None: the goal ends no episode."""
+        return None
+
     def model(self) -> TabularModel:
         """The MDP's arrays, ``[S, A, S]``, ``[S, A]``, ``[S]``."""
         cells = self._reward.size

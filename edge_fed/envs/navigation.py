@@ -132,6 +132,10 @@ class NavigationEnvironment:
         visited: B1 = np.logical_or.reduce(self._inside(states), axis=0)
         return visited
 
+    def ended(self, states: States) -> None:  # noqa: ARG002
+        """None: the goal ends no episode."""
+        return None
+
     def model(self) -> None:
         """None: positions are no finite set."""
         return None

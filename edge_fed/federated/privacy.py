@@ -37,7 +37,6 @@ from edge_fed.federated.control_variate import OWN, correction, own_after
 from edge_fed.federated.local_update import AgentState, LocalUpdate, initial_state, local_update
 from edge_fed.meta.base import Task
 from edge_fed.params import F8, little_endian
-from edge_fed.rollouts import Sampler
 from edge_fed.seeding import Purpose, stream
 
 SECRET_BYTES = 32
@@ -162,7 +161,7 @@ def _question(
 
 def _planned(task: Task, seed: int, round_: int, control: F8 | None) -> int:
     """Trajectories of a round whose steps all succeed: counted by computing this one untrained."""
-    aside = msgspec.structs.replace(task, sample=Sampler(task.environment, task.policy))
+    aside = msgspec.structs.replace(task, sample=task.sample.fresh())
     untrained = task.policy.initial(stream(seed, task.agent, 0, 0, Purpose.INITIAL))
     done = local_update(aside, untrained, initial_state(task), seed, round_, lambda _t: None, control)
     return done.trajectories

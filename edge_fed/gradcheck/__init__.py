@@ -24,7 +24,6 @@ from edge_fed.gradcheck.of_task import BATCHES, Report, with_model, without_mode
 from edge_fed.meta.base import Task
 from edge_fed.meta.curvature import BIASED
 from edge_fed.params import F8
-from edge_fed.rollouts import Sampler
 from edge_fed.seeding import Purpose, stream
 
 __all__ = ["FEWEST", "MOST", "Check", "Findings", "gradcheck"]
@@ -63,10 +62,11 @@ def gradcheck(
         return stream(seed, task.agent, 0, step, Purpose.DIAGNOSE)
 
     params = initial + rng(1).normal(scale=0.3, size=initial.size)
-    sampler = Sampler(task.environment, task.policy)
+    sampler = task.sample.fresh()
     batch = sampler.pool(params, [(SHORT, rng(2))])
     checks = [_interface(), *derivatives(task.policy, batch, rng(3))]
-    checks += actions(task.policy, batch, task.environment.spaces.num_actions, rng(4))
+    if task.environment.spaces.num_actions is not None:
+        checks += actions(task.policy, batch, task.environment.spaces.num_actions, rng(4))
     model = tabular_model(task)
     size = max((trajectories or (FINITE_TRAJECTORIES if model else TRAJECTORIES)) // BATCHES, 2)
     if model is None:

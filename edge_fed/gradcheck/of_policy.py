@@ -32,7 +32,7 @@ def derivatives(policy: Policy, batch: Trajectories, rng: Generator) -> Iterator
     """
     limit = next((limit for kind, limit in LIMITS if isinstance(policy, kind)), GENERAL_LIMIT)
     theta, states, actions = batch.trace.params, batch.states, batch.actions
-    w, q = rng.normal(size=(2, *actions.shape))
+    w, q = rng.normal(size=(2, *actions.shape[:2]))
     units = rng.normal(size=(DIRECTIONS, theta.size))
     units /= np.linalg.norm(units, axis=1, keepdims=True)
 

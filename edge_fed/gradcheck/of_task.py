@@ -68,7 +68,7 @@ def without_model(sampler: Sampler, params: F8, size: int, rng: Rng, report: Rep
     gradients, scores = [], []
     for batch in _batches(sampler, params, size, rng(5), report):
         gradients.append(policy_gradient(policy, batch, reward_to_go(batch.rewards)))
-        scores.append(policy_gradient(policy, batch, np.ones(batch.actions.shape)))
+        scores.append(policy_gradient(policy, batch, batch.masked(np.ones(batch.rewards.shape))))
     proves = "scores have mean 0: what is drawn is what is differentiated"
     mean_score = sampled_mean("mean score", scores, np.zeros(params.size), proves)
     yield msgspec.structs.replace(mean_score, blind=None)  # errors relative to 0 there are none
@@ -109,5 +109,5 @@ def _returns(sampler: Sampler, params: F8, size: int, rng: Generator, report: Re
     found = []
     for number in range(1, BATCHES + 1):
         report(f"sampled returns, batch {number} of {BATCHES}")
-        found.append(episode_return(sampler.outcomes(params, size, rng)[1]))
+        found.append(episode_return(sampler.outcomes(params, size, rng).rewards))
     return np.concatenate(found)

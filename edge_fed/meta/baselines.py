@@ -27,7 +27,7 @@ class NoBaseline(Baseline):
 
 
 class LeaveOneOut(Baseline):
-    """b_h of a trajectory = mean over the OTHER trajectories of the batch of R^h."""
+    """b_h of a trajectory = mean over the OTHER trajectories of the batch of R^h; ended ones count 0."""
 
     def advantages(self, batch: Trajectories) -> F8:
         """R^h - b_h = m / (m - 1) (R^h - mean R^h), ``[H+1, m]``.
@@ -40,7 +40,7 @@ class LeaveOneOut(Baseline):
             raise ValueError("baseline 'loo' needs batches of 2 trajectories or more; this one has 1")
         to_go = reward_to_go(batch.rewards)
         centred: F8 = (to_go - to_go.mean(axis=1, keepdims=True)) * (m / (m - 1))
-        return centred
+        return batch.masked(centred)
 
 
 class ValueBaseline(Baseline):
@@ -70,7 +70,7 @@ class ValueBaseline(Baseline):
     def advantages(self, batch: Trajectories) -> F8:
         """R^h - b_h(s_h), ``[H+1, m]``."""
         to_go = reward_to_go(batch.rewards)
-        x = self._regression.features(batch.states, self._zeta)
+        x = self._regression.features(batch.states, batch.masked(self._zeta))
         self._seen.append((x, to_go))
         return to_go - self._regression.predict(x, self._weights)
 

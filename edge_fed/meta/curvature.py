@@ -26,7 +26,7 @@ DELTA = (
 def naive(policy: Policy, batch: Trajectories, advantages: F8, v: F8) -> F8:
     """The paper: u v with u = g z^T + hess nu; w_h = Q^h sum_k c_k. Unbiased."""
     tangent = policy.tangent(batch.trace, v)
-    w = advantages * tangent.scores.sum(axis=0)
+    w = advantages * batch.masked(tangent.scores).sum(axis=0)
     return _mean(policy.second(tangent, w, advantages), batch)
 
 
@@ -37,7 +37,7 @@ def causal(policy: Policy, batch: Trajectories, advantages: F8, v: F8) -> F8:
     w_h = Q^h sum_{k<=h} c_k + sum_{k>h} c_k Q^k.
     """
     tangent = policy.tangent(batch.trace, v)
-    scores = tangent.scores
+    scores = batch.masked(tangent.scores)
     w = advantages * np.add.accumulate(scores, axis=0)
     later = np.add.accumulate((advantages * scores)[::-1], axis=0)[::-1]
     w[:-1] += later[1:]

@@ -34,15 +34,15 @@ def weights(policy: Policy, batch: Trajectories, params: F8) -> F8:
     """Prod over k <= t of pi(a_k | s_k) at ``params`` over that of the rollout, ``[H+1, m]``."""
     log_ratio = policy.log_prob(params, batch.states, batch.actions)
     log_ratio -= policy.log_prob(batch.trace.params, batch.states, batch.actions)
-    ratio: F8 = np.exp(np.add.accumulate(log_ratio, axis=0))
+    ratio: F8 = np.exp(np.add.accumulate(batch.masked(log_ratio), axis=0))
     return ratio
 
 
 def retraced(policy: Policy, batch: Trajectories, params: F8) -> Trace:
     """The record of the same states and actions at other parameters ``[d]``."""
     trace = policy.begin(params, batch.states)
-    ignored = np.zeros((batch.size, 1))  # `act` must run for what it records; its choice is written over
-    for h in range(len(batch.actions)):
+    ignored = policy.noise(np.random.default_rng(0), 1, batch.size)[0]
+    for h in range(len(batch.actions)):  # `act` must run for what it records; its choice is written over
         policy.act(trace, h, ignored)
     trace.actions[:] = batch.actions
     return trace

@@ -28,7 +28,7 @@ class Regression(Protocol):
         ...
 
     def features(self, states: Any, zeta: F8) -> Any:
-        """The features x of every state ``[H+1, m, *s]``, for scales ``zeta`` ``[H+1, 1]``."""
+        """The features x of every state ``[H+1, m, *s]``, for scales ``zeta`` ``[H+1, 1 or m]``."""
         ...
 
     def predict(self, x: Any, w: F8) -> F8:

@@ -67,4 +67,4 @@ def through_batch(policy: Policy, d_in: Trajectories, advantages: F8, d_out: Tra
     """
     b = reward_to_go(d_in.rewards)[0] - advantages[0]
     weights = episode_return(d_out.rewards).mean() - b
-    return policy.score(d_in.trace, np.broadcast_to(weights, advantages.shape))
+    return policy.score(d_in.trace, d_in.masked(np.broadcast_to(weights, advantages.shape)))

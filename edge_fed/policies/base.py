@@ -10,17 +10,22 @@ from typing import Any, Protocol
 
 from numpy.random import Generator
 
-from edge_fed.params import F8, I8
-from edge_fed.spaces import Spaces, States
+from edge_fed.params import F8
+from edge_fed.spaces import Actions, Spaces, States
 
 
 class Trace(Protocol):
     """A policy's forward record of one batch, ``[H+1, m, ...]`` inside."""
 
-    params: F8
-    """Those of the rollout, ``[d]``."""
-    actions: I8
-    """What `Policy.act` chose, ``[H+1, m]``."""
+    @property
+    def params(self) -> F8:
+        """Those of the rollout, ``[d]``."""
+        ...
+
+    @property
+    def actions(self) -> Any:
+        """What `Policy.act` chose, int64 ``[H+1, m]`` or float64 ``[H+1, m, k]``."""
+        ...
 
     def columns(self, part: slice) -> "Trace":
         """The record of some of the trajectories."""
@@ -35,7 +40,7 @@ class Tangent(Protocol):
 
 
 class Policy(Protocol):
-    """pi(a | s; theta) over discrete actions.
+    """pi(a | s; theta) over a finite set or a box of actions.
 
     Traces and tangents are typed `Any` where a policy takes them back: each accepts only its own.
     """
@@ -54,19 +59,30 @@ class Policy(Protocol):
         """
         ...
 
-    def act(self, trace: Any, h: int, uniforms: F8) -> I8:
-        """Samples the actions ``[m]`` of step h by inverse CDF from a column of uniforms ``[m, 1]``.
+    def noise(self, rng: Generator, steps: int, m: int) -> F8:
+        """Draws what `act` turns into actions, ``[steps, m, n]``: uniforms, or normals for a box."""
+        ...
+
+    def act(self, trace: Any, h: int, noise: F8) -> Actions:
+        """Turns row h of the noise, ``[m, n]``, into the actions of step h; a finite set by inverse CDF.
 
         Returns row h of ``trace.actions``.
         """
         ...
 
-    def log_prob(self, params: F8, states: States, actions: I8) -> F8:
-        """Log pi(a | s), ``[...]`` for states ``[..., *s]`` and actions ``[...]``."""
+    def log_prob(self, params: F8, states: States, actions: Any) -> F8:
+        """Log pi(a | s), ``[...]`` for states ``[..., *s]`` and actions ``[...]`` or ``[..., k]``."""
+        ...
+
+    def kl(self, params: F8, other: F8, states: States) -> F8:
+        """KL(pi(.|s; params) || pi(.|s; other)) in nats, ``[...]`` for states ``[..., *s]``."""
         ...
 
     def score(self, trace: Any, w: F8) -> F8:
-        """Sum over steps and trajectories of w psi, ``[d]``, for weights ``w`` ``[H+1, m]``."""
+        """Sum over steps and trajectories of w psi, ``[d]``, for weights ``w`` ``[H+1, m]``.
+
+        A weight is 0 where an episode has ended already.
+        """
         ...
 
     def tangent(self, trace: Any, v: F8) -> Tangent:

@@ -21,6 +21,7 @@ from numpy.random import Generator
 
 from edge_fed.arguments import read_args
 from edge_fed.params import F8, I8
+from edge_fed.policies.categorical import Categorical
 from edge_fed.spaces import Spaces, States
 
 HIDDEN_SD = 0.5  # science.md A14: W1 ~ N(0, 0.5^2), W_out ~ N(0, 0.1^2), zero biases
@@ -109,7 +110,7 @@ class MlpTangent:
         self.scores = logits.ravel()[_chosen(trace)].reshape(trace.actions.shape)
 
 
-class Mlp:
+class Mlp(Categorical):
     """The neural policy of any hidden sizes over vector observations."""
 
     def __init__(self, spaces: Spaces, hidden: Sequence[int] = (32,)) -> None:
@@ -119,7 +120,8 @@ class Mlp:
                 + (f"{spaces.num_states} states" if spaces.num_states else str(spaces.observation_shape))
                 + ": use policy 'softmax' for finite states"
             )
-        self.sizes = (*spaces.observation_shape, *hidden, spaces.num_actions)
+        self.num_actions = spaces.finite_actions("mlp")
+        self.sizes = (*spaces.observation_shape, *hidden, self.num_actions)
         self.shapes = tuple((i + 1, o) for i, o in zip(self.sizes, self.sizes[1:], strict=False))
         self.ends = tuple(int(end) for end in np.cumsum([rows * columns for rows, columns in self.shapes]))
         self.dimension = self.ends[-1]
@@ -156,7 +158,7 @@ class Mlp:
         )
         return trace
 
-    def act(self, trace: MlpTrace, h: int, uniforms: F8) -> I8:
+    def act(self, trace: MlpTrace, h: int, noise: F8) -> I8:
         """Samples the actions ``[m]`` of step h by inverse CDF; keeps what the gradients need.
 
         The sum is left unnormalised: the first a with cdf_a >= u * total. As u < 1, the last always
@@ -173,7 +175,7 @@ class Mlp:
             odds -= odds.max(axis=1, keepdims=True)
         np.exp(odds, out=odds)
         np.add.accumulate(odds, axis=1, out=cdf)
-        (cdf >= uniforms * total).argmax(axis=1, out=actions)
+        (cdf >= noise * total).argmax(axis=1, out=actions)
         return actions  # type: ignore[no-any-return]
 
     def log_prob(self, params: F8, states: States, actions: I8) -> F8:

@@ -16,6 +16,7 @@ from numpy.random import Generator
 
 from edge_fed.arguments import read_args
 from edge_fed.params import F8, I8
+from edge_fed.policies.categorical import Categorical
 from edge_fed.spaces import Spaces
 
 
@@ -74,7 +75,7 @@ class SoftmaxTangent:
         self.scores: F8 = advantage.ravel().take(self.pairs).reshape(trace.actions.shape)
 
 
-class Softmax:
+class Softmax(Categorical):
     """The tabular policy; parameters are ``theta[s, a]`` row by row, all zero at first."""
 
     def __init__(self, spaces: Spaces) -> None:
@@ -83,9 +84,10 @@ class Softmax:
                 "policy 'softmax' needs a finite number of states; this family has observations of shape "
                 f"{spaces.observation_shape}: use policy 'mlp'"
             )
-        self.shape = (spaces.num_states, spaces.num_actions)
-        self.dimension = spaces.num_states * spaces.num_actions
-        self.description = f"softmax {spaces.num_states}x{spaces.num_actions}"
+        self.num_actions = spaces.finite_actions("softmax")
+        self.shape = (spaces.num_states, self.num_actions)
+        self.dimension = spaces.num_states * self.num_actions
+        self.description = f"softmax {spaces.num_states}x{self.num_actions}"
 
     def initial(self, rng: Generator) -> F8:  # noqa: ARG002  (the interface; theta = 0 needs no draw)
         """The uniform policy, ``[d]`` zeros."""
@@ -105,10 +107,10 @@ class Softmax:
         cdf[:, -1] = 2.0  # u < 1: some column holds even when rounding leaves the sum below 1
         return SoftmaxTrace(params, pi, cdf, states, np.empty(states.shape, dtype=np.int64))
 
-    def act(self, trace: SoftmaxTrace, h: int, uniforms: F8) -> I8:
+    def act(self, trace: SoftmaxTrace, h: int, noise: F8) -> I8:
         """Samples the actions ``[m]`` of step h by inverse CDF."""
         actions: I8 = trace.actions[h]
-        (trace.cdf.take(trace.states[h], axis=0) >= uniforms).argmax(axis=1, out=actions)
+        (trace.cdf.take(trace.states[h], axis=0) >= noise).argmax(axis=1, out=actions)
         return actions
 
     def log_prob(self, params: F8, states: Any, actions: I8) -> F8:

@@ -61,7 +61,7 @@ def make_rollouts(arm: Arm) -> Rollouts:
     paths = {}
     for policy, theta in params.items():
         rng = stream(SEED, GOAL, 0, SCORE_STEP, Purpose.EVALUATE)
-        states, _ = task.sample.outcomes(theta, EPISODES, rng)
+        states = task.sample.outcomes(theta, EPISODES, rng).states
         paths[policy] = np.array(states.swapaxes(0, 1), dtype=np.float64)
     return Rollouts(arm.config, paths)
 

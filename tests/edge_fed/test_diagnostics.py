@@ -8,7 +8,7 @@ import pytest
 
 from edge_fed import diagnostics, dp
 from edge_fed.config import Algorithm, EnvironmentConfig, Overrides, PolicyConfig, RunConfig
-from edge_fed.diagnostics import diagnose, kl, signal_to_noise
+from edge_fed.diagnostics import diagnose, signal_to_noise
 from edge_fed.federated.task import make_task
 from edge_fed.params import params_sha256
 from edge_fed.policies.softmax import Softmax
@@ -102,8 +102,8 @@ def test_kl_is_that_of_two_softmax_rows():
     here, there = np.log([0.5, 0.25, 0.25, 0.2, 0.2, 0.6]), np.log([0.25, 0.5, 0.25, 0.2, 0.2, 0.6])
     states = np.array([[0, 1], [1, 0]])
     expected = 0.25 * np.log(2)  # 0.5 ln 2 - 0.25 ln 2
-    np.testing.assert_allclose(kl(policy, states, here, there, 3), [[expected, 0], [0, expected]], atol=1e-15)
-    assert not kl(policy, states, here, here, 3).any()
+    np.testing.assert_allclose(policy.kl(here, there, states), [[expected, 0], [0, expected]], atol=1e-15)
+    assert not policy.kl(here, here, states).any()
 
 
 def written_out(task, params, size, count):

@@ -231,7 +231,8 @@ def test_success_is_null_where_a_family_has_none():
 
     task, params = navigation()
     environment = Unjudged(np.array([0.8, 0.0]), 0.2, 0.15, 20, 0.9)
-    task = msgspec.structs.replace(task, environment=environment)
+    sample = Sampler(environment, task.policy)
+    task = msgspec.structs.replace(task, environment=environment, sample=sample)
     assert {row["success"] for row in measured(task, params).rows} == {None}
     row = evaluate(task, params, SEED, SMALL)
     assert (row["success"], row["success_adapted"]) == (None, None)

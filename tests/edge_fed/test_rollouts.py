@@ -55,13 +55,13 @@ def test_outcomes_are_those_of_a_rollout_that_keeps_everything(family, m):
     """Writing over the policy's record changes no bit, no draw and no count."""
     task, params = checks.task_and_params(checks.FAMILIES[family])
     rng, again = (stream(0, 3, 1, 0, Purpose.EVALUATE) for _ in range(2))
-    states, rewards = task.sample.outcomes(params, m, rng)
-    assert task.sample.trajectories == m
+    found = task.sample.outcomes(params, m, rng)
+    assert (task.sample.trajectories, task.sample.env_steps) == (m, found.rewards.size)
     pool = task.sample.pool(params, [(m, again)])
-    assert (states == pool.states).all()
-    assert states.shape == pool.states.shape
-    assert (rewards == pool.rewards).all()
-    assert rewards.shape == pool.rewards.shape
+    assert (found.states == pool.states).all()
+    assert found.states.shape == pool.states.shape
+    assert (found.rewards == pool.rewards).all()
+    assert found.rewards.shape == pool.rewards.shape
     assert rng.random() == again.random()
 
 

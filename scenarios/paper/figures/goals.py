@@ -6,7 +6,7 @@ import numpy as np
 
 from edge_fed.config import EnvironmentConfig
 from edge_fed.envs.gridworld import Gridworld
-from edge_fed.envs.navigation import Navigation
+from edge_fed.envs.navigation import NUM_ACTIONS, Navigation
 from scenarios.paper.figures.style import Material
 from scenarios.script import library, load_scenario
 from scenarios.study.figure import BLUE, GREY, RED, new_figure
@@ -104,7 +104,7 @@ def disc(axes: "Axes", family: Navigation, goal: int) -> None:
 def _moves(axes: "Axes", family: Navigation) -> None:
     """What one action does, from the origin."""
     environment = family.make(0)
-    here = np.zeros((environment.spaces.num_actions, 2))
+    here = np.zeros((NUM_ACTIONS, 2))
     there = np.empty_like(here)
     environment.step(here, np.arange(len(here)), there)
     for x, y in there:
