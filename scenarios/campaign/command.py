@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 import msgspec
 from rich.console import Console
@@ -19,7 +20,7 @@ from scenarios.campaign.draw import draw
 from scenarios.campaign.evidence import read
 from scenarios.campaign.pool import run_all
 from scenarios.campaign.sequence import run_sequence
-from scenarios.campaign.verdict import Verdict, as_json, counts_of, in_all, replay
+from scenarios.campaign.verdict import MEANINGS, Verdict, as_json, counts_of, in_all, replay
 from scenarios.report import table_of
 from scenarios.study.progress import open_bar
 from scenarios.study.seeds import parse_seeds
@@ -37,6 +38,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--jobs", type=int, default=1, metavar="N", help="sequences at a time; default: 1")
     command.add_argument("--keep", type=Path, metavar="DIR",
                          help="keep all run folders there; default: only those with findings")  # fmt: skip
+    counts = [fill(meaning, 100, initial_indent=f"  {name}: ", subsequent_indent="      ")
+              for name, meaning in MEANINGS.items()]  # fmt: skip
+    command.epilog = "\n".join(
+        ["counts of the report, sums over all sequences:", *counts, "", command.epilog or ""]
+    )
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
 
 
 def campaign(options: argparse.Namespace) -> int:

@@ -10,6 +10,25 @@ from scenarios.campaign.checks import CHECKS, Finding
 from scenarios.campaign.evidence import Evidence
 from scenarios.campaign.replaying import twin_of
 
+MEANINGS = {
+    "<action> agent|server [how]": "an action as drawn; how: its point, signal or kind of fault. What falls "
+    "in seconds after a run's end did not happen",
+    "all programs ended by TERM|KILL": "the runner was stopped, or everything died at once; the run is then "
+    "gone on with",
+    "programs ended by SIGKILL": "processes that died so, drawn or not",
+    "server processes": "one per sequence, and one per restart of the server",
+    "rounds": "committed",
+    "rounds skipped": "of them with too few updates; the parameters stay as they were",
+    "updates counted": "updates that were folded into a round",
+    "excused: <reason>": "updates that a round went on without: lost (the agent's death is known), lease (it "
+    "was silent), bye, deadline, refused, not back after the restart of the server, ...",
+    "state resets": "agents that started a round without their state",
+    "compared with <what>": "sequences by what every hash was compared with: the run without faults (all "
+    "were there in every round), the loop with the timeline (it alone decided who was there), or the record "
+    "(who was there, as recorded)",
+}
+"""What the counts of a report are, by name; in <> and behind | stand what differs."""
+
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """One sequence.

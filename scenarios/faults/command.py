@@ -43,7 +43,7 @@ def faults(options: argparse.Namespace) -> int:
         return _list(names, as_json=options.json)
     began = time.monotonic()
     with open_bar("faults") as report:
-        report(0.0, f"{len(names)} runs")
+        report(0.0, "1 run" if len(names) == 1 else f"{len(names)} runs")
         evidence = run_suite(names, options.run_dir, options.jobs, options.transport, report)
         verdicts = [judge(one) for one in evidence]
     failed = [verdict for verdict in verdicts if verdict.findings]

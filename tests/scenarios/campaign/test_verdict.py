@@ -1,12 +1,18 @@
 """What a campaign says in the end: counts, findings with the command that replays them, the slowest."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
+from scenarios.actions import ACTIONS
 from scenarios.campaign.checks import Finding
 from scenarios.campaign.evidence import read
-from scenarios.campaign.verdict import Verdict, as_json, counts_of, in_all
+from scenarios.campaign.verdict import MEANINGS, Verdict, as_json, counts_of, in_all
+from scenarios.command_line import main
+
+COMMITTED = Path(__file__).parents[3] / "docs" / "campaign.json"
 
 
 @pytest.mark.processes
@@ -31,3 +37,26 @@ def test_a_campaign_sums_up() -> None:
     assert found["findings"][0]["replay"] == "python -m scenarios campaign --seed 5 --keep runs/campaign"
     assert found["slowest"][0] == {"seed": 6, "seconds": 9.0}
     assert as_json([good], 9.0)["success"] is True
+
+
+def meaning_of(count: str) -> list[str]:
+    """The entries of `MEANINGS` that a count falls under."""
+    shapes = {
+        "<action> agent|server [how]": f"({'|'.join(ACTIONS)}) (agent|server)( .+)?",
+        "all programs ended by TERM|KILL": "all programs ended by (TERM|KILL)",
+        "excused: <reason>": "excused: .+",
+        "compared with <what>": "compared with the (run without faults|loop with the timeline|record)",
+    }
+    assert shapes.keys() <= MEANINGS.keys()
+    return [name for name in MEANINGS if re.fullmatch(shapes.get(name, re.escape(name)), count)]
+
+
+def test_help_explains_every_count(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each count of the committed campaign falls under one explanation, and --help prints them all."""
+    counts = json.loads(COMMITTED.read_text())["counts"]
+    assert {count: len(meaning_of(count)) for count in counts} == dict.fromkeys(counts, 1)
+    with pytest.raises(SystemExit):
+        main(["campaign", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert all(f"{name}: {' '.join(meaning.split()[:3])}" in shown for name, meaning in MEANINGS.items())
+    assert "exit codes: 0 ok" in shown

@@ -52,6 +52,8 @@ def test_a_line_says_what_happened() -> None:
 def test_a_connection_that_is_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """[complaints 12] With real programs: one reconnection, the bits of the run without faults, exit 0."""
     assert main(["faults", "cut-update", "--json", "--run-dir", str(tmp_path)]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["faults"]
+    out, err = capsys.readouterr()
+    assert "faults:   0% 1 run\n" in err
+    (found,) = json.loads(out)["faults"]
     assert found["same_bits"] and found["excused"] == {} and found["reconnects"] == 1
     assert found["acted"] == {"cut up UPDATE": 1} and found["rounds"] == 6
