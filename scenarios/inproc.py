@@ -4,10 +4,7 @@ A kill cancels the task: no BYE is sent, what its worker thread still computes i
 """
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 from agent.runtime import AgentProgram
@@ -18,6 +15,7 @@ from protocol.transport.context import Context
 from scenarios.actions import SERVER, Disturb, Kill, Mend, Pause, Resume, Start, Tell, Terminate
 from scenarios.cast import Carried, EventsTo, Happenings, patience_s
 from scenarios.orders import Ended, StartServer
+from scenarios.scratch import Scratch
 from scenarios.timeline import Scenario
 from server.runtime import ServerProgram
 
@@ -50,8 +48,7 @@ class Tasks:
         self._logger = logger
         self._patience_s = patience_s(scenario)
         self._context = Context()
-        # Mode 0700, and not in the run folder: who gets that must not get the noise with it.
-        self._secrets = Path(tempfile.mkdtemp(prefix="edge-fed-")) if scenario.privacy.noisy else None
+        self._scratch = Scratch() if scenario.privacy.noisy else None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._supervisors: dict[str, EventsTo] = {}
 
@@ -87,8 +84,8 @@ class Tasks:
         if tasks:
             await asyncio.wait(tasks)
         self._context.close()
-        if self._secrets is not None:
-            shutil.rmtree(self._secrets, ignore_errors=True)
+        if self._scratch is not None:
+            self._scratch.close()
 
     def _begin(self, child: str, make: Make) -> None:
         supervisor = self._supervisors[child] = EventsTo(child, self._happenings)
@@ -134,7 +131,7 @@ class Tasks:
             role="onboard" if order.onboard else "auto",
             at=order.at,
             state_folder=self._folder.agents,
-            secret_folder=self._secrets,
+            secret_folder=self._scratch.path if self._scratch else None,
             give_up_after_s=self._patience_s,
             die=lambda: None,  # the program then ends without a word
         )

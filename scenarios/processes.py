@@ -8,11 +8,8 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any, Literal
 
 from edge_fed.config import overrides_by_goal
@@ -22,6 +19,7 @@ from scenarios.actions import SERVER, Disturb, Kill, Mend, Pause, Resume, Start,
 from scenarios.cast import Carried, Happenings, patience_s
 from scenarios.orders import Ended, Spoke, StartServer
 from scenarios.proxy.fleet import Proxies
+from scenarios.scratch import Scratch
 from scenarios.timeline import Scenario, agents_of
 from server.keygen import keygen
 
@@ -58,7 +56,8 @@ class Processes:
         self._happenings = happenings
         self._patience_s = patience_s(scenario)
         self._log_format = log_format
-        self._private = Path(tempfile.mkdtemp(prefix="edge-fed-"))  # mode 0700
+        self._scratch = Scratch()
+        self._private = self._scratch.path
         self._bind = f"ipc://{self._private}/server" if transport == "ipc" else "tcp://127.0.0.1:0"
         self._address = self._bind if transport == "ipc" else None
         self._children: dict[str, asyncio.subprocess.Process] = {}
@@ -108,7 +107,7 @@ class Processes:
             for child in list(self._children):  # also when this was cancelled
                 self._signal(child, signal.SIGKILL)
             await self._proxies.close()
-            shutil.rmtree(self._private, ignore_errors=True)
+            self._scratch.close()
             if self._proxies:
                 with contextlib.suppress(OSError):  # a full disk; the run itself says so
                     (self._folder.path / FAULTS).write_text(json.dumps(self._proxies.report()))

@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from scenarios.cast import make_folder
 from scenarios.plain import run_plain
 from scenarios.processes import Processes, Transport
 from scenarios.runner import run_networked
+from scenarios.scratch import remove_leftovers
 from scenarios.verify import verify
 from scenarios.watching import Silent
 from tests.scenarios.test_script import action
@@ -59,11 +61,17 @@ def test_the_bits_survive_deaths_of_agents_and_server(transport: Transport, tmp_
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
-def test_nothing_outlives_the_runner(number: signal.Signals, code: int, tmp_path: Path) -> None:
+def test_nothing_outlives_the_runner(
+    number: signal.Signals, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A signal in the middle of a run: its exit code, one JSON object, and every child is gone.
 
-    [complaints 23]
+    So is its private folder; after SIGKILL the next run removes it. [complaints 23]
     """
+    private = tmp_path / "p"
+    private.mkdir()
+    monkeypatch.setenv("TMPDIR", str(private))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     (tmp_path / "long.toml").write_text(HEAD.replace("rounds = 6", "rounds = 1000000"))
     command = [sys.executable, "-m", "scenarios", "run", str(tmp_path / "long.toml"), "--json"]
     command += ["--run-dir", str(tmp_path / "run"), "--log-format", "json"]
@@ -85,6 +93,9 @@ def test_nothing_outlives_the_runner(number: signal.Signals, code: int, tmp_path
         assert found["rounds"] > 0
     for child in children:
         assert gone(child)
+    assert len(list(private.iterdir())) == (number == signal.SIGKILL)
+    remove_leftovers()
+    assert list(private.iterdir()) == []
 
 
 def children_of(parent: int) -> list[int]:
