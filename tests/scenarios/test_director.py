@@ -307,7 +307,7 @@ def test_an_onboarder_in_the_middle_of_the_run_is_no_agent_that_trains() -> None
     assert stage.server("ready", agent=3, role="onboard") == [proceed(5)]
     assert stage.server("lost", agent=3, role="onboard") == []
     assert stage.tell(Ended("onboard-3-0", 0)) == []
-    assert stage.director.expected == {f"agent-{goal}" for goal in range(4)}
+    assert stage.director.children.expected == {f"agent-{goal}" for goal in range(4)}
 
 
 def test_a_server_that_is_killed_after_the_run_is_complete_is_not_gone_on_with() -> None:
