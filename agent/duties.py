@@ -282,7 +282,8 @@ class Duties:
         if not self._done(failed.number):
             return None
         what = f"round {work.round}" if isinstance(work, e.Train) else PHASES[type(work)] if work else ""
-        out.log("error", f"{what}: {failed.why}", **({"trace": failed.trace} if failed.trace else {}))
+        if failed.refused or failed.trace:  # else the exit's line says all
+            out.log("error", f"{what}: {failed.why}", **({"trace": failed.trace} if failed.trace else {}))
         private = self.built is not None and self.built.private
         told = "failed; its own log says why" if private else failed.why
         return m.Error(code="internal", message=f"{what}: {told}"[:4096])

@@ -48,6 +48,7 @@ class Machine:
         self._progress = 0
         self._server_says = ""
         self._refusal = ""
+        self._unsaid = ""  # code of the refusal, while it has no line of its own
         self._unsaved = ""
         self._idle_since = now
         self._say_round_at = now
@@ -83,6 +84,7 @@ class Machine:
     # --- the clock ---------------------------------------------------------------------------------
 
     def _tick(self, event: e.Tick, now: float) -> None:
+        self._say_refusal()
         self._progress = event.progress
         contact = self._contact
         if event.late_s > LATE_S:
@@ -208,10 +210,10 @@ class Machine:
         if message.code == "conflict":
             self._duties.conflict(message, self._out)
         elif message.code != "unknown_session":
-            self._refusal = message.message
-            self._out.log(
-                "warning", f"the server could not accept a message: {message.message}", code=message.code
-            )
+            self._say_refusal()
+            self._refusal, self._unsaid = message.message, message.code
+            if message.code != "internal":  # after that one, SHUTDOWN for the same reason may be on its way
+                self._say_refusal()
         elif self._contact.joined:
             self._out.log("info", "the server does not know this session; registering again")
             self._contact.lost(now)
@@ -246,6 +248,7 @@ class Machine:
         code, why = OUTCOMES[message.outcome], f"the server ended ({message.outcome}): {message.reason}"
         if message.reason and message.reason == self._refusal:  # the end of this session alone
             code, why = ExitCode.REFUSED, f"refused by the server: {message.reason}"
+            self._unsaid = ""  # the exit's line says it
         elif self._duties.role == "onboard" and not self._duties.measured_rows:
             code, why = ExitCode.STOPPED, f"{why}; this agent had not measured its rows yet"
         self._exit(code, why)
@@ -294,6 +297,12 @@ class Machine:
             self._contact.sent(now)
         self._out.do(e.Send(header, message, tensors or {}))
 
+    def _say_refusal(self) -> None:
+        if self._unsaid:
+            text = f"the server could not accept a message: {self._refusal}"
+            self._out.log("warning", text, code=self._unsaid)
+            self._unsaid = ""
+
     def _leave(self, code: ExitCode, why: str, hint: str = "", told: str = "") -> None:
         """Ends in order: BYE excuses this agent at once, and says ``told`` or else why."""
         if self._contact.joined and self._session.may_send(m.Bye):
@@ -302,6 +311,7 @@ class Machine:
         self._exit(code, why, hint)
 
     def _exit(self, code: ExitCode, why: str, hint: str = "") -> None:
+        self._say_refusal()
         self.ended = True
         if code is ExitCode.OK and self._unsaved:
             code, why, hint = ExitCode.FAILED, f"{why}, but {self._unsaved}", "choose another --save"

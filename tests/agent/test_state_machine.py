@@ -563,6 +563,7 @@ def test_a_step_that_the_mathematics_refuses_keeps_the_agent() -> None:
     commands = agent.tell(e.Failed(work.number, "NonFinite: step 3", refused=True))
     (error,) = server.hear(commands)
     assert isinstance(error, m.Error) and "round 1" in error.message and "step 3" in error.message
+    assert "round 1: NonFinite: step 3" in texts(commands)
     assert of(agent.tell(server.theta(2)), e.Train)
 
 
@@ -575,6 +576,18 @@ def test_a_broken_step_ends_the_agent_and_excuses_it() -> None:
     error, bye = server.hear(commands)
     assert isinstance(error, m.Error) and "a.py:3" in error.message and isinstance(bye, m.Bye)
     assert of(commands, e.Exit)[0].code is ExitCode.FAILED and "the trace" in texts(commands)
+
+
+def test_a_refusal_of_the_agent_s_own_is_said_once() -> None:
+    """A cause that needs no trace stands in the exit alone, and in what the server hears."""
+    agent, server = Agent(), ServerSide()
+    server.hear(agent.tell(e.Tick()))
+    (build,) = of(agent.tell(server.welcome()), e.Build)
+    commands = agent.tell(e.Failed(build.number, "this agent insists on noise", ExitCode.REFUSED))
+    assert [c for c in of(commands, e.Log) if "insists" in c.text] == []
+    (end,) = of(commands, e.Exit)
+    assert (end.code, end.why) == (ExitCode.REFUSED, "this agent insists on noise")
+    assert "insists on noise" in server.hear(commands)[0].message  # type: ignore[attr-defined]
 
 
 def test_an_error_of_dropped_work_is_no_error() -> None:
@@ -699,6 +712,31 @@ def test_a_refused_request_is_a_refusal_and_not_the_server_s_end() -> None:
         (end,) = of(agent.tell(server.say(m.Shutdown(outcome="failed", reason="no round 999"))), e.Exit)
         assert end.code is code and "no round 999" in end.why
         assert ("the server ended" in end.why) is (code is ExitCode.STOPPED)
+
+
+def test_a_refused_request_is_said_once() -> None:
+    """ERROR waits a moment for the SHUTDOWN of the same reason; without it, it has a line of its own."""
+    error, line = m.Error(code="internal", message="no round 999"), "could not accept a message: no round 999"
+    for reason, times in (("no round 999", 0), ("another", 1)):
+        server = ServerSide()
+        agent = onboarder(server, at="round", at_round=999)
+        commands = agent.tell(server.say(error))
+        commands += agent.tell(server.say(m.Shutdown(outcome="failed", reason=reason)))
+        assert texts(commands).count(line) == times
+        assert [c.why for c in of(commands, e.Exit) if "no round 999" in c.why] == [
+            "refused by the server: no round 999"
+        ] * (1 - times)
+    server = ServerSide()
+    agent = onboarder(server, at="round", at_round=999)
+    assert line not in texts(agent.tell(server.say(error)))
+    assert texts(agent.run_until(3.0)).count(line) == 1
+
+
+def test_an_error_that_ends_nothing_is_said_at_once() -> None:
+    """A message that the server could not read: no SHUTDOWN follows."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    assert "could not accept" in texts(agent.tell(server.say(m.Error(code="malformed", message="x"))))
 
 
 def test_a_wish_of_onboarders_has_no_effect_on_training_and_says_so() -> None:
