@@ -1,6 +1,6 @@
 """One frozen record per message type: a message that exists is a valid message.
 
-The table `DIRECTION` says who may send what; the legal order is the table in `protocol.session`.
+`FROM_AGENT` and `FROM_SERVER` say who may send what; the legal order is the table in `protocol.session`.
 `protocol/README.md` is the specification; a test keeps it equal to these records.
 """
 
