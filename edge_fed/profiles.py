@@ -56,6 +56,12 @@ def available(config: RunConfig, round_: int, agents: Iterable[int]) -> tuple[in
     return tuple(agent for agent in agents if agent not in away)
 
 
+def unavailable(config: RunConfig, round_: int, agents: Iterable[int]) -> tuple[int, ...]:
+    """Those of ``agents`` that cannot be asked in this round, in the order given."""
+    away = _failing(config, "availability", round_)
+    return tuple(agent for agent in agents if agent in away)
+
+
 def lost(config: RunConfig, round_: int, cohort: Iterable[int]) -> frozenset[int]:
     """Those of ``cohort`` whose update of this round does not get through."""
     return _failing(config, "connectivity", round_).intersection(cohort)

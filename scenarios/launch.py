@@ -52,7 +52,7 @@ def launch(scenario: Scenario, runtime: Runtime, options: argparse.Namespace) ->
     folder = None
     if runtime != "plain" or options.run_dir:
         folder = make_folder(scenario, options.run_dir, overwrite=options.overwrite)
-    with open_progress(scenario.algorithm.rounds, options.log_format, sys.stderr) as watch:
+    with open_progress(scenario, options.log_format, sys.stderr) as watch:
         outcome = _play(scenario, runtime, folder, watch, options)
     if options.picture and outcome.evaluations:
         return _draw(outcome, options.picture)

@@ -5,21 +5,25 @@ import sys
 import time
 from typing import Any, TextIO
 
+from edge_fed.config import RunConfig
+from edge_fed.profiles import unavailable
 from scenarios.watching import Line
 
 PAUSE_S = 1.0  # between two lines about rounds; a round takes milliseconds
+MOST = 12  # agents that are named in one line
 
 
 class Lines:
     """One readable line per piece of news.
 
     Args:
-        rounds: K.
+        config: Of the run.
         out: Where they go.
     """
 
-    def __init__(self, rounds: int, out: TextIO) -> None:
-        self.rounds = rounds
+    def __init__(self, config: RunConfig, out: TextIO) -> None:
+        self.rounds = config.algorithm.rounds
+        self._config = config
         self._out = out
         self._first: tuple[int, float] | None = None  # round and time of the first line
         self._said = -PAUSE_S
@@ -45,7 +49,7 @@ class Lines:
         self._first = self._first or (number, now)
         if now - self._said >= PAUSE_S or number == self.rounds:
             self._said = now
-            self.say("info", f"{round_text(line, self.rounds)}{self._left(number, now)}")
+            self.say("info", f"{round_text(line, self._config)}{self._left(number, now)}")
 
     def evaluation(self, line: Line) -> None:
         """An evaluation."""
@@ -77,8 +81,8 @@ class JsonLines(Lines):
 class Bar(Lines):
     """The same news above a bar with the time left. Imports rich only here."""
 
-    def __init__(self, rounds: int, out: TextIO) -> None:
-        super().__init__(rounds, out)
+    def __init__(self, config: RunConfig, out: TextIO) -> None:
+        super().__init__(config, out)
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -90,7 +94,7 @@ class Bar(Lines):
             console=Console(file=out),
             refresh_per_second=4,
         )
-        self._task = self._progress.add_task("starting", total=rounds)
+        self._task = self._progress.add_task("starting", total=self.rounds)
         self._progress.start()
 
     def say(self, level: str, text: str) -> None:
@@ -104,24 +108,30 @@ class Bar(Lines):
         words = "training" if number < self.rounds else "measuring"
         self._progress.update(self._task, completed=number, description=words)
         if line["outcome"] != "folded":
-            self.say("warning", round_text(line, self.rounds))
+            self.say("warning", round_text(line, self._config))
 
     def close(self) -> None:
         """Leaves the bar as it is."""
         self._progress.stop()
 
 
-def open_progress(rounds: int, log_format: str, out: TextIO = sys.stderr) -> Lines:
+def open_progress(config: RunConfig, log_format: str, out: TextIO = sys.stderr) -> Lines:
     """What fits where the output goes."""
     if log_format == "json":
-        return JsonLines(rounds, out)
-    return Bar(rounds, out) if out.isatty() else Lines(rounds, out)
+        return JsonLines(config, out)
+    return Bar(config, out) if out.isatty() else Lines(config, out)
 
 
-def round_text(line: Line, rounds: int) -> str:
-    """One round in words."""
+def round_text(line: Line, config: RunConfig) -> str:
+    """One round in words; agents that could not be asked are named."""
+    number = int(line["round"])
     count = f"{len(line['contributors'])} of {len(line['cohort'])} updates"
-    return f"round {line['round']}/{rounds} {line['outcome']}, {count}, params {line['params_sha256'][:8]}"
+    away = unavailable(config, number, line["eligible"])
+    names = ", ".join(map(str, away[:MOST])) + (f" and {len(away) - MOST} more" if away[MOST:] else "")
+    return (
+        f"round {number}/{config.algorithm.rounds} {line['outcome']}, {count}"
+        f"{', unavailable: ' if away else ''}{names}, params {line['params_sha256'][:8]}"
+    )
 
 
 def evaluation_text(line: Line) -> str:

@@ -125,7 +125,7 @@ def _run(options: argparse.Namespace) -> ExitCode:
         )
     supervisor: Supervisor = StdioSupervisor() if options.supervised else NoSupervisor()
     watched = is_terminal() and options.log_format == "text" and not options.supervised
-    bar = Bar(config.algorithm.rounds, max([0, *folder.committed_rounds()])) if watched else None
+    bar = Bar(config, max([0, *folder.committed_rounds()])) if watched else None
     if bar is not None:
         bar.attach(logger)
     program = ServerProgram(

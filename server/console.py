@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
+from edge_fed.config import RunConfig
+from edge_fed.profiles import unavailable
 from edge_fed.program.log import Logger
 from server.events import Wait
 
@@ -34,13 +36,13 @@ class Lines:
 
     Args:
         logger: Where they go.
-        rounds: K.
+        config: Of the run.
         clock: Monotonic seconds.
     """
 
-    def __init__(self, logger: Logger, rounds: int, clock: Clock = time.monotonic) -> None:
+    def __init__(self, logger: Logger, config: RunConfig, clock: Clock = time.monotonic) -> None:
         self._logger = logger
-        self._rounds = rounds
+        self._config = config
         self._clock = clock
         self._say_at = -math.inf
 
@@ -50,13 +52,18 @@ class Lines:
         The first one and the last one are always shown.
         """
         now = self._clock()
-        if now < self._say_at and line["round"] < self._rounds and line["outcome"] == "folded":
+        if (
+            now < self._say_at
+            and line["round"] < self._config.algorithm.rounds
+            and line["outcome"] == "folded"
+        ):
             return
         self._say_at = now + ROUND_LINE_S
-        record = f"round {line['round']}/{self._rounds} {line['outcome']}"
+        record = f"round {line['round']}/{self._config.algorithm.rounds} {line['outcome']}"
         count = f"{len(line['contributors'])} of {len(line['cohort'])} updates"
         text = f"{record}: {count} in {line['seconds']:.3f} s, params {line['params_sha256'][:8]}"
-        self._logger.info(text, **_shown(line["metrics"]))
+        away = unavailable(self._config, line["round"], line["eligible"])
+        self._logger.info(text, **({"unavailable": list(away)} if away else {}), **_shown(line["metrics"]))
 
     def wait(self, wait: Wait) -> None:
         """What is waited for, who is missing, and the time left."""
@@ -73,11 +80,11 @@ class Bar(Lines):
     Make it before logging is configured: it takes standard error over, so that lines and bar do not mix.
 
     Args:
-        rounds: K.
+        config: Of the run.
         done: Rounds committed already.
     """
 
-    def __init__(self, rounds: int, done: int = 0, clock: Clock = time.monotonic) -> None:
+    def __init__(self, config: RunConfig, done: int = 0, clock: Clock = time.monotonic) -> None:
         from rich.console import Console as Terminal
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -88,9 +95,9 @@ class Bar(Lines):
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         )
         self._progress = Progress(*columns, console=Terminal(stderr=True), refresh_per_second=4)
-        self._task = self._progress.add_task("joining", total=rounds, completed=done)
+        self._task = self._progress.add_task("joining", total=config.algorithm.rounds, completed=done)
         self._progress.start()
-        self._rounds, self._clock, self._say_at = rounds, clock, -math.inf
+        self._config, self._clock, self._say_at = config, clock, -math.inf
 
     def attach(self, logger: Logger) -> None:
         """Lines go to this logger, made after the bar."""

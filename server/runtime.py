@@ -103,7 +103,7 @@ class ServerProgram:
         self._resume = resume
         self._insecure = insecure
         self._doorkeeper = doorkeeper
-        self._console = console or Lines(logger, config.algorithm.rounds)
+        self._console = console or Lines(logger, config)
         self._die = die
         self._events: deque[e.Event] = deque()
         self._handling = False

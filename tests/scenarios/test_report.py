@@ -4,14 +4,17 @@ import io
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
+from edge_fed.config import Agents
+from edge_fed.profiles import unavailable
 from edge_fed.program.exit_codes import ProgramError
 from scenarios.outcome import Failure, Outcome
 from scenarios.picture import draw, require_plot
 from scenarios.plain import run_plain
-from scenarios.progress import JsonLines, Lines, open_progress
+from scenarios.progress import JsonLines, Lines, open_progress, round_text
 from scenarios.report import print_report
 from scenarios.watching import Silent
 from tests.scenarios.tiny import ONBOARDING, tiny
@@ -113,7 +116,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_progress_off_a_terminal_is_lines_with_the_time_left() -> None:
     """First round, last round and news each have their line; fast rounds in between have none."""
     out = io.StringIO()
-    with open_progress(6, "text", out) as watch:
+    with open_progress(tiny(), "text", out) as watch:
         assert type(watch) is Lines
         run_plain(tiny(ONBOARDING), watch)
     lines = out.getvalue().splitlines()
@@ -123,10 +126,33 @@ def test_progress_off_a_terminal_is_lines_with_the_time_left() -> None:
     assert sum("evaluation after round" in line for line in lines) == 2
 
 
+def test_a_line_about_a_round_names_who_could_not_be_asked() -> None:
+    """As drawn from the seed; the first twelve of many by name."""
+    away = "availability = 0.5\n"
+    line = {
+        "round": 3,
+        "outcome": "folded",
+        "contributors": [1],
+        "cohort": [1],
+        "params_sha256": "abcdef012345",
+    }
+    few = tiny(away)
+    names = [str(agent) for agent in unavailable(few, 3, range(4))]
+    assert 0 < len(names) < 4
+    assert round_text({**line, "eligible": range(4)}, few) == (
+        f"round 3/6 folded, 1 of 1 updates, unavailable: {', '.join(names)}, params abcdef01"
+    )
+    none = msgspec.structs.replace(few, agents=(Agents(goals="0-39", availability=1e-9),))
+    assert "unavailable: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 28 more, params" in round_text(
+        {**line, "eligible": range(40)}, none
+    )
+    assert "unavailable" not in round_text({**line, "eligible": range(4)}, tiny())
+
+
 def test_progress_as_json_is_one_object_per_line() -> None:
     """For machines."""
     out = io.StringIO()
-    with open_progress(6, "json", out) as watch:
+    with open_progress(tiny(), "json", out) as watch:
         assert type(watch) is JsonLines
         watch.note("warning", "x")
     assert '"level": "warning", "event": "x"' in out.getvalue()
@@ -140,7 +166,7 @@ def test_progress_on_a_terminal_is_a_bar() -> None:
             return True
 
     out = Terminal()
-    with open_progress(6, "text", out) as watch:
+    with open_progress(tiny(), "text", out) as watch:
         run_plain(tiny(), watch)
     assert "evaluation after round 6" in out.getvalue()
     assert "6/6" in out.getvalue()

@@ -5,6 +5,8 @@ import io
 import pytest
 import structlog
 
+from edge_fed.config import Agents, Algorithm, RunConfig
+from edge_fed.profiles import available
 from server.console import Bar, Lines, is_terminal
 from server.events import Wait
 
@@ -13,10 +15,12 @@ LINE = {
     "outcome": "folded",
     "contributors": [1, 2],
     "cohort": [0, 1, 2],
+    "eligible": [0, 1, 2],
     "seconds": 0.1234,
     "params_sha256": "abcdef0123456789",
     "metrics": {"inner_norm": 1.23456, "trajectories": 100.0},
 }
+HUNDRED = RunConfig(algorithm=Algorithm(rounds=100))
 
 
 def logger(out: io.StringIO) -> structlog.typing.FilteringBoundLogger:
@@ -33,16 +37,28 @@ def logger(out: io.StringIO) -> structlog.typing.FilteringBoundLogger:
 def test_a_round_is_one_line() -> None:
     """Number, outcome, updates, time, hash and metrics."""
     out = io.StringIO()
-    Lines(logger(out), 150).round(LINE)
+    Lines(logger(out), RunConfig()).round(LINE)
     assert out.getvalue().count("\n") == 1
     assert "round 3/150 folded: 2 of 3 updates in 0.123 s, params abcdef01" in out.getvalue()
     assert "inner_norm='1.235'" in out.getvalue()
 
 
+def test_a_round_names_who_could_not_be_asked() -> None:
+    """Drawn from the seed as the cohort was; nobody is named when all could be."""
+    config = RunConfig(agents=(Agents(goals="0-5", availability=0.5),))
+    here = available(config, 3, range(6))
+    assert 0 < len(here) < 6
+    out = io.StringIO()
+    Lines(logger(out), config).round({**LINE, "eligible": list(range(6)), "cohort": list(here)})
+    assert f"unavailable={[agent for agent in range(6) if agent not in here]}" in out.getvalue()
+    Lines(logger(out), RunConfig()).round(LINE)
+    assert out.getvalue().count("unavailable") == 1
+
+
 def test_rounds_of_milliseconds_are_a_line_a_second() -> None:
     """The first and the last are shown, and any that was skipped; between them one per second."""
     out, now = io.StringIO(), [0.0]
-    lines = Lines(logger(out), 100, lambda: now[0])
+    lines = Lines(logger(out), HUNDRED, lambda: now[0])
     for number in range(1, 101):
         lines.round({**LINE, "round": number, "outcome": "skipped" if number == 7 else "folded"})
         now[0] += 1 / 32
@@ -53,7 +69,9 @@ def test_rounds_of_milliseconds_are_a_line_a_second() -> None:
 def test_a_wait_names_who_is_missing_and_the_time_left() -> None:
     """And what happens then."""
     out = io.StringIO()
-    Lines(logger(out), 150).wait(Wait("updates of round 7", (1, 4), 12.0, "the round goes on without them"))
+    Lines(logger(out), RunConfig()).wait(
+        Wait("updates of round 7", (1, 4), 12.0, "the round goes on without them")
+    )
     assert "waiting for updates of round 7: 12 s left, then the round goes on without them" in out.getvalue()
     assert "missing=[1, 4]" in out.getvalue()
 
@@ -61,7 +79,7 @@ def test_a_wait_names_who_is_missing_and_the_time_left() -> None:
 def test_the_bar_shows_rounds_and_time_left_beside_the_same_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """On a terminal; here rich writes to a captured stream."""
     out = io.StringIO()
-    bar = Bar(150, done=2)
+    bar = Bar(RunConfig(), done=2)
     bar.attach(logger(out))
     bar.round(LINE)
     bar.wait(Wait("updates of round 4", (), 60.0, "it goes on"))
