@@ -16,12 +16,11 @@ from agent.secret import noise_secret
 from agent.state_store import StateStore
 from edge_fed.config import Overrides, Privacy, RunConfig, merge, overrides_by_goal
 from edge_fed.errors import EdgeFedError
-from edge_fed.evaluation import evaluate, onboard
 from edge_fed.federated.control_variate import reset_own
 from edge_fed.federated.local_update import AgentState, initial_state
 from edge_fed.federated.privacy import private_update
-from edge_fed.federated.task import Task, initial_params, make_task
-from edge_fed.meta.adaptation import adapt
+from edge_fed.federated.task import initial_params, make_learner
+from edge_fed.learner import Learner as TaskLearner
 from edge_fed.params import F8, crc32, params_sha256, schema_sha256
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.files import write_atomic
@@ -66,7 +65,7 @@ class Learner:
         self._reset_at: int | None = None
         self._spent_before = 0
         self._fingerprint = ""
-        self._task: Task
+        self._task: TaskLearner
         self._config: RunConfig
         self._store: StateStore
         self._run = b""
@@ -91,17 +90,17 @@ class Learner:
         table = overrides_by_goal(config).get(self._goal, Overrides())
         overrides = merge(table, self._own)
         if self._run:
-            self._spent_before += self._task.sample.trajectories
-        self._task = make_task(config, self._goal, overrides)
+            self._spent_before += self._task.spent
+        self._task = make_learner(config, self._goal, overrides)
         self._config, self._run, self._reset_at = config, work.run, None
         self._store = StateStore.of_agent(self._folder, work.run, self._goal)
         self._fingerprint = self._fingerprint or fingerprint()
-        policy = self._task.policy
+        task = self._task
         return e.Built(
             work.number,
-            dimension=policy.dimension,
-            schema_sha256=schema_sha256(policy.dimension, policy.description),
-            initial_sha256=params_sha256(initial_params(config, policy)),
+            dimension=task.dimension,
+            schema_sha256=schema_sha256(task.dimension, task.description),
+            initial_sha256=params_sha256(initial_params(config, task)),
             fingerprint=self._fingerprint,
             stateful=bool(initial_state(self._task)),
             tags=self._store.tags(),
@@ -115,7 +114,7 @@ class Learner:
         state = self.state_before(work.last_counted, reset=work.state_reset)
         if work.control_reset:
             state = reset_own(state)
-        task, privacy, sampled = self._task, self._config.privacy, self._task.sample.trajectories
+        task, privacy, sampled = self._task, self._config.privacy, self._task.spent
         update = private_update(
             task,
             work.params,
@@ -128,10 +127,10 @@ class Learner:
             secret=self._secret() if privacy.noisy else None,
         )
         # With noise, nobody may see that a step failed: then fewer were sampled than the update says.
-        self._spent_before += update.trajectories - (task.sample.trajectories - sampled)
+        self._spent_before += update.trajectories - (task.spent - sampled)
         if update.state:
             self._store.put(work.round, update.state)
-        spent = self._spent_before + self._task.sample.trajectories
+        spent = self._spent_before + self._task.spent
         crc = crc32(update.delta)
         return e.Trained(work.number, update.delta, crc, update.trajectories, spent, update.metrics)
 
@@ -175,18 +174,19 @@ class Learner:
     def evaluate(self, work: e.Evaluate) -> e.Measured:
         """Measures the shared parameters on this goal; with ``save``, keeps the policy adapted from them."""
         config, seed = self._config.onboarding, self._config.seed
-        row, unsaved = evaluate(self._task, work.params, seed, config), ""
+        row, unsaved = self._task.evaluate(work.params, seed, config), ""
         if self._save:
-            aside = msgspec.structs.replace(self._task, sample=self._task.sample.fresh())
             rng = stream(seed, self._goal, 0, 0, Purpose.EVALUATE)
-            adapted = adapt(aside, work.params, config.adapt_episodes, rng, alpha=config.step_size)
+            adapted = self._task.fresh().adapt(
+                work.params, config.adapt_episodes, rng, alpha=config.step_size
+            )
             unsaved = self._keep(work.round, work.params, adapted, config.adapt_episodes)
         return e.Measured(work.number, (row,), int(row["trajectories"]), unsaved, self._keeps_rows())
 
     def onboard(self, work: e.Onboard, progress: Progress) -> e.Measured:
         """Adapts the initialization with every budget, beside the baselines."""
         config = self._config.onboarding
-        found = onboard(self._task, work.params, self._config.seed, config, progress)
+        found = self._task.onboard(work.params, self._config.seed, config, progress)
         unsaved = self._keep(work.round, work.params, found.params, max(config.m_adapt, default=0))
         trajectories = found.adapt_trajectories + found.eval_trajectories
         return e.Measured(work.number, tuple(found.rows), trajectories, unsaved, self._keeps_rows())

@@ -34,6 +34,12 @@ class EnvironmentConfig(Settings, frozen=True, kw_only=True):
     args: dict[str, Any] = {}  # of the family; an agent may override them
 
 
+class TaskConfig(Settings, frozen=True, kw_only=True):
+    """What agents learn from."""
+
+    kind: str = "reinforcement"  # edge_fed.federated.task.KINDS
+
+
 class PolicyConfig(Settings, frozen=True, kw_only=True):
     """Which policy, shared by all agents."""
 
@@ -165,6 +171,7 @@ class RunConfig(Settings, frozen=True, kw_only=True):
     name: str = "few-shot"
     description: str = ""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    task: TaskConfig = TaskConfig()
     environment: EnvironmentConfig = EnvironmentConfig()
     policy: PolicyConfig = PolicyConfig()
     algorithm: Algorithm = Algorithm()

@@ -9,8 +9,7 @@ Budgets are counted while sampling. A trajectory is H+1 environment steps (actio
 early. What is spent to adapt (or to train from scratch) and what is spent to score are told apart.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from edge_fed import dp
 from edge_fed.config import Onboarding
 from edge_fed.envs.base import TabularModel
+from edge_fed.learner import Onboarded, Progress, Row
 from edge_fed.meta.adaptation import adapt_batch
 from edge_fed.meta.base import Task
 from edge_fed.params import F8
@@ -32,30 +32,6 @@ ADAPT_STEP, SCORE_STEP, LATER_STEP = 0, 1, 2
 SCORE_BATCH = 1024  # episodes scored at once; fixed, because batch shapes decide bits
 
 DP_STATES = 1000  # beyond it the [S, A, S] array of a model costs more than sampling
-
-Row = dict[str, Any]
-Progress = Callable[[int], None]
-"""Called with the number of pieces of work done; may raise to stop."""
-
-
-class Onboarded(msgspec.Struct, frozen=True):
-    """What an onboarder measured.
-
-    Attributes:
-        rows: One per initialization and budget: ``goal``, ``init`` (learned | scratch | random),
-            ``m_adapt``, ``return``, ``success`` (None: the family has no such notion), ``trajectories``
-            (spent on adaptation or on training from scratch by this row alone).
-        params: The initialization adapted with the largest budget, ``[d]``: what ``--save`` keeps.
-        adapt_trajectories: Sampled to adapt and to train from scratch, all rows together.
-        eval_trajectories: Sampled to score, all rows together.
-        env_steps: Environment steps of both.
-    """
-
-    rows: list[Row]
-    params: F8
-    adapt_trajectories: int
-    eval_trajectories: int
-    env_steps: int
 
 
 def evaluate(task: Task, params: F8, seed: int, config: Onboarding) -> Row:

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from edge_fed.config import Overrides, overrides_by_goal, parse_goals
-from edge_fed.evaluation import evaluate, onboard
 from edge_fed.federated.attacks import attackers, described
 from edge_fed.federated.ending import too_few_here
 from edge_fed.federated.per_fedavg_pg import Round, per_fedavg_pg
 from edge_fed.federated.privacy import SECRET_BYTES
-from edge_fed.federated.task import Task, initial_params, make_task
+from edge_fed.federated.task import initial_params, make_learner
+from edge_fed.learner import Learner
 from edge_fed.params import F8, params_sha256
 from edge_fed.program.accountant import statement
 from edge_fed.program.exit_codes import ExitCode
@@ -54,7 +54,7 @@ class PlainRun:
         self.watch = watch
         self.folder = folder
         self.overrides = overrides_by_goal(scenario)
-        self.tasks = {goal: make_task(scenario, goal, own) for goal, own in self.overrides.items()}
+        self.tasks = {goal: make_learner(scenario, goal, own) for goal, own in self.overrides.items()}
         self.params = initial_params(scenario)
         self.rounds: list[dict[str, Any]] = []
         self.evaluations: list[dict[str, Any]] = []
@@ -134,7 +134,7 @@ class PlainRun:
         if number not in (0, self.scenario.algorithm.rounds) and not (every and number % every == 0):
             return
         rows = [
-            evaluate(self.tasks[agent], params, self.scenario.seed, self.scenario.onboarding)
+            self.tasks[agent].evaluate(params, self.scenario.seed, self.scenario.onboarding)
             for agent in agents
             if agent not in self.quarantined
         ]
@@ -153,7 +153,7 @@ class PlainRun:
 
     def _onboard(self, goal: int, number: int, params: F8) -> None:
         task = self._newcomer(goal)
-        found = onboard(task, params, self.scenario.seed, self.scenario.onboarding, lambda _done: None)
+        found = task.onboard(params, self.scenario.seed, self.scenario.onboarding, lambda _done: None)
         spent = found.adapt_trajectories + found.eval_trajectories
         self._keep(
             {
@@ -166,8 +166,8 @@ class PlainRun:
         )
         self.watch.report(goal, found.rows)
 
-    def _newcomer(self, goal: int) -> Task:
-        return make_task(self.scenario, goal, self.overrides.get(goal, Overrides()))
+    def _newcomer(self, goal: int) -> Learner:
+        return make_learner(self.scenario, goal, self.overrides.get(goal, Overrides()))
 
     def _keep(self, line: dict[str, Any]) -> None:
         self.evaluations.append(line)
@@ -194,7 +194,7 @@ def _secret(scenario: Scenario) -> bytes | None:
 def hashes(scenario: Scenario) -> Iterator[str]:
     """The parameter hash after each round, nothing else: what the networked runtimes are compared with."""
     overrides = overrides_by_goal(scenario)
-    tasks = {goal: make_task(scenario, goal, own) for goal, own in overrides.items()}
+    tasks = {goal: make_learner(scenario, goal, own) for goal, own in overrides.items()}
     days = attendance(scenario)
     for outcome in per_fedavg_pg(scenario, tasks, initial_params(scenario), days, _secret(scenario)):
         yield outcome.record.params_sha256

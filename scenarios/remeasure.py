@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from edge_fed.config import Overrides, RunConfig, overrides_by_goal
-from edge_fed.evaluation import evaluate, onboard
-from edge_fed.federated.task import make_task
+from edge_fed.federated.task import make_learner
 from edge_fed.params import F8
 
 Line = Mapping[str, Any]
@@ -55,12 +54,12 @@ class Remeasure:
         return msgspec.convert(recorded, Overrides)
 
     def _evaluate(self, agent: int, own: Mapping[str, Any] | None, params: F8) -> dict[str, Any]:
-        task = make_task(self._config, agent, self._overrides(agent, own))
-        return evaluate(task, params, self._config.seed, self._config.onboarding)
+        task = make_learner(self._config, agent, self._overrides(agent, own))
+        return task.evaluate(params, self._config.seed, self._config.onboarding)
 
     def _onboard(self, agent: int, own: Mapping[str, Any] | None, params: F8) -> list[dict[str, Any]]:
-        task = make_task(self._config, agent, self._overrides(agent, own))
-        return onboard(task, params, self._config.seed, self._config.onboarding, lambda _done: None).rows
+        task = make_learner(self._config, agent, self._overrides(agent, own))
+        return task.onboard(params, self._config.seed, self._config.onboarding, lambda _done: None).rows
 
 
 def _compare(what: str, recorded: list[Line], again: list[dict[str, Any]]) -> Iterator[str]:

@@ -5,12 +5,10 @@ from typing import Any
 import msgspec
 
 from edge_fed.config import Agents, Onboarding, Overrides, RunConfig, merge, overrides_by_goal
-from edge_fed.envs import make_family
 from edge_fed.errors import Fault
 from edge_fed.federated.control_variate import initial_control
-from edge_fed.federated.task import initial_params
+from edge_fed.federated.task import blueprint, initial_params
 from edge_fed.params import F8, params_sha256, schema_sha256
-from edge_fed.policies import make_policy
 from edge_fed.validation import check_run
 from protocol.limits import MAJOR, MINOR
 from protocol.messages import FEATURES, Ready, Register, Reject, Role
@@ -39,19 +37,19 @@ class Admission:
     """
 
     def __init__(self, config: RunConfig, run_id: bytes) -> None:
-        family = make_family(config.environment)
-        policy = make_policy(config.policy, family.make(0).spaces)
+        shape = blueprint(config)
         self.config = config
         self.run_id = run_id
         self.planned = overrides_by_goal(config)
-        self.goals = family.num_train + family.num_held_out
-        self.train_goals = family.num_train
-        self.dimension = policy.dimension
-        self.schema_sha256 = schema_sha256(policy.dimension, policy.description)
-        self.initial: F8 = initial_params(config)
+        self.family = shape.family
+        self.goals = shape.goals
+        self.train_goals = shape.num_train
+        self.dimension = shape.dimension
+        self.schema_sha256 = schema_sha256(shape.dimension, shape.description)
+        self.initial: F8 = initial_params(config, shape)
         self.initial.flags.writeable = False
         self.initial_sha256 = params_sha256(self.initial)
-        self.control = initial_control(config, policy.dimension)
+        self.control = initial_control(config, shape.dimension)
         self.features: tuple[str, ...] = ("control",) if self.control else ()
         self.config_values: dict[str, Any] = msgspec.to_builtins(config)
 
@@ -82,7 +80,7 @@ class Admission:
         if message.agent >= self.goals:
             return Reject(
                 reason="unknown_goal",
-                message=f"family {self.config.environment.family!r} has the goals 0 to {self.goals - 1} "
+                message=f"family {self.family!r} has the goals 0 to {self.goals - 1} "
                 f"(0 to {self.train_goals - 1} train); choose one of them with --goal",
                 expected=f"0 to {self.goals - 1}",
                 received=str(message.agent),

@@ -18,13 +18,12 @@ import numpy as np
 from edge_fed.errors import NonFinite, ShapeError
 from edge_fed.federated.attacks import ATTACKS
 from edge_fed.federated.control_variate import OWN, correction, initial_own, own_after
-from edge_fed.meta import BASELINES, VARIANTS
-from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
-from edge_fed.meta.baselines import initial_state as baseline_state
+from edge_fed.learner import Learner
+from edge_fed.meta.base import AgentState, Estimate
 from edge_fed.meta.guard import norm
 from edge_fed.params import F8
 from edge_fed.profiles import steps_done
-from edge_fed.seeding import Purpose, stream, streams
+from edge_fed.seeding import Purpose, Streams, stream, streams
 
 __all__ = ["AgentState", "LocalUpdate", "initial_state", "local_update"]
 
@@ -45,13 +44,13 @@ class LocalUpdate(msgspec.Struct, frozen=True):
     state: AgentState
 
 
-def initial_state(task: Task) -> AgentState:
-    """The state of an agent that never trained: of its baseline and of the correction, each if it has one."""
-    return {**baseline_state(task), **initial_own(task.settings, task.policy.dimension)}
+def initial_state(task: Learner) -> AgentState:
+    """The state of an agent that never trained: of its task and of the correction, each if it has one."""
+    return {**task.initial_state(), **initial_own(task.settings, task.dimension)}
 
 
 def local_update(
-    task: Task,
+    task: Learner,
     params: F8,
     state: AgentState,
     seed: int,
@@ -62,7 +61,7 @@ def local_update(
     """Runs the agent's ``local_steps`` from ``params`` ``[d]``, or as many as its completeness lets it do.
 
     Args:
-        task: The agent's environment, policy and settings.
+        task: What the agent owns.
         params: theta of the round, left as it is.
         state: Agent state before the round (`initial_state` at first), left as it is.
         seed: Run seed; step t draws from the streams of (seed, agent, round, t).
@@ -74,8 +73,8 @@ def local_update(
         NonFinite: A step's direction is not finite; the message names agent, round and step.
         ShapeError: ``params``, ``state`` or ``control`` do not fit the task.
     """
-    if params.shape != (task.policy.dimension,):
-        raise ShapeError(f"params have shape {params.shape}, the policy needs ({task.policy.dimension},)")
+    if params.shape != (task.dimension,):
+        raise ShapeError(f"params have shape {params.shape}, {task.description} needs ({task.dimension},)")
     settings, theta = task.settings, params
     shift = correction(settings, state, control, params.size)
     steps = steps_done(task.completeness, settings.local_steps, seed, task.agent, round_)
@@ -85,12 +84,11 @@ def local_update(
     with np.errstate(over="ignore", invalid="ignore"):
         for t in range(steps):
             progress(t)
-            baseline = BASELINES[settings.baseline](task, state)
-            step = LocalStep(streams(seed, task.agent, round_, t), baseline, memory)
-            estimate = _direction(task, theta, step, f"agent {task.agent}, round {round_}, local step {t}")
+            draws = streams(seed, task.agent, round_, t)
+            where = f"agent {task.agent}, round {round_}, local step {t}"
+            estimate, state = _direction(task, theta, state, draws, memory, where)
             along = estimate.direction if shift is None else estimate.direction + shift
             theta = theta + settings.outer_step_size * along
-            state = baseline.after()
             estimates.append(estimate)
         delta = theta - params
         if task.attack is not None:
@@ -109,7 +107,7 @@ def local_update(
 
 
 def _attacked(
-    task: Task, delta: F8, params: F8, seed: int, round_: int, progress: Callable[[int], None]
+    task: Learner, delta: F8, params: F8, seed: int, round_: int, progress: Callable[[int], None]
 ) -> F8:
     """What the agent sends instead of its honest update ``delta``."""
     assert task.attack is not None
@@ -138,12 +136,14 @@ def summary(estimates: Sequence[Estimate]) -> dict[str, float]:
     return found
 
 
-def _direction(task: Task, theta: F8, step: LocalStep, where: str) -> Estimate:
-    """The variant's estimate of a local step, refused with its place if it is not finite."""
+def _direction(
+    task: Learner, theta: F8, state: AgentState, draws: Streams, memory: dict[str, Any], where: str
+) -> tuple[Estimate, AgentState]:
+    """The estimate of a local step and the state after it, refused with its place if it is not finite."""
     try:
-        estimate = VARIANTS[task.settings.variant](task, theta, step)
+        estimate, state = task.local_step(theta, state, draws, memory)
     except NonFinite as error:
         raise NonFinite(f"{where}: {error}") from None
     if not math.isfinite(norm(estimate.direction)):
         raise NonFinite(f"{where}: the direction is not finite; a smaller step size may help")
-    return estimate
+    return estimate, state

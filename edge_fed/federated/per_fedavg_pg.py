@@ -26,7 +26,7 @@ from edge_fed.federated.privacy import private_update
 from edge_fed.federated.quarantine import Quarantine
 from edge_fed.federated.record import Attendance, Contribution, RoundRecord
 from edge_fed.federated.robust import Aggregator, aggregator, needed_updates
-from edge_fed.federated.task import Task
+from edge_fed.learner import Learner
 from edge_fed.params import F8, crc32, params_sha256
 from edge_fed.profiles import LOST, lost
 
@@ -53,7 +53,7 @@ class Round(msgspec.Struct, frozen=True):
 
 def per_fedavg_pg(
     config: RunConfig,
-    tasks: Mapping[int, Task],
+    tasks: Mapping[int, Learner],
     params: F8,
     rounds: Iterable[Attendance],
     secret: bytes | None = None,
@@ -62,7 +62,7 @@ def per_fedavg_pg(
 
     Args:
         config: The run's settings.
-        tasks: Each planned agent's environment, policy and settings.
+        tasks: What each planned agent owns.
         params: Initial parameters, ``[d]``.
         rounds: Who is there; `full_attendance` if nobody comes or goes.
         secret: Of the private noise, 32 bytes that belong to this run alone; None: it has no noise.
@@ -92,7 +92,7 @@ def full_attendance(agents: Iterable[int], rounds: int) -> Iterator[Attendance]:
 
 def play_round(
     config: RunConfig,
-    tasks: Mapping[int, Task],
+    tasks: Mapping[int, Learner],
     params: F8,
     states: dict[int, AgentState],
     attendance: Attendance,

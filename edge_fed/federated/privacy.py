@@ -35,7 +35,7 @@ from edge_fed.config import Privacy
 from edge_fed.errors import EdgeFedError, NonFinite
 from edge_fed.federated.control_variate import OWN, correction, own_after
 from edge_fed.federated.local_update import AgentState, LocalUpdate, initial_state, local_update
-from edge_fed.meta.base import Task
+from edge_fed.learner import Learner
 from edge_fed.params import F8, little_endian
 from edge_fed.seeding import Purpose, stream
 
@@ -48,7 +48,7 @@ class Unprotected(EdgeFedError):
 
 
 def private_update(
-    task: Task,
+    task: Learner,
     params: F8,
     state: AgentState,
     seed: int,
@@ -143,7 +143,7 @@ def gaussian(secret: bytes, about: bytes, count: int) -> F8:
 
 
 def _question(
-    task: Task, seed: int, round_: int, privacy: Privacy, arrays: Mapping[str, F8], state: AgentState
+    task: Learner, seed: int, round_: int, privacy: Privacy, arrays: Mapping[str, F8], state: AgentState
 ) -> bytes:
     """All that an update was computed from, and the update: noise is used twice for the same bits alone.
 
@@ -159,9 +159,9 @@ def _question(
     return digest.digest()
 
 
-def _planned(task: Task, seed: int, round_: int, control: F8 | None) -> int:
+def _planned(task: Learner, seed: int, round_: int, control: F8 | None) -> int:
     """Trajectories of a round whose steps all succeed: counted by computing this one untrained."""
-    aside = msgspec.structs.replace(task, sample=task.sample.fresh())
-    untrained = task.policy.initial(stream(seed, task.agent, 0, 0, Purpose.INITIAL))
+    aside = task.fresh()
+    untrained = task.initial(stream(seed, task.agent, 0, 0, Purpose.INITIAL))
     done = local_update(aside, untrained, initial_state(task), seed, round_, lambda _t: None, control)
     return done.trajectories

@@ -15,7 +15,8 @@ from edge_fed.federated.local_update import AgentState
 from edge_fed.federated.per_fedavg_pg import play_round
 from edge_fed.federated.quarantine import Quarantine
 from edge_fed.federated.record import Attendance, RoundRecord
-from edge_fed.federated.task import Task, initial_params, make_task
+from edge_fed.federated.task import initial_params, make_learner
+from edge_fed.learner import Learner
 from edge_fed.params import F8
 from edge_fed.profiles import LOST, lost
 
@@ -36,7 +37,7 @@ class Replayed(msgspec.Struct, frozen=True):
 
 def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replayed]:
     """Plays every recorded round again, in order, from the initial parameters."""
-    tasks: dict[int, Task] = {}
+    tasks: dict[int, Learner] = {}
     working: dict[int, Overrides] = {}
     states: dict[int, AgentState] = {}
     planned = overrides_by_goal(config)
@@ -51,7 +52,7 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
         for agent in record.eligible:  # the cohort is drawn again from these, whatever was recorded
             overrides = record.overrides.get(agent, planned[agent])
             if working.get(agent) != overrides:
-                tasks[agent] = make_task(config, agent, overrides)
+                tasks[agent] = make_learner(config, agent, overrides)
                 working[agent] = overrides
         if record.round != expected:
             yield Replayed(record.round, params, (f"round {expected} is missing from the records",))

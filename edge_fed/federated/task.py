@@ -1,24 +1,39 @@
 """From a configuration to what one agent owns, and to the parameters that all start from."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
 
 import msgspec
+from numpy.random import Generator
 
-from edge_fed.config import Overrides, RunConfig, effective_algorithm, overrides_by_goal
-from edge_fed.envs import make_family
+from edge_fed import reinforcement
+from edge_fed.config import Overrides, RunConfig, overrides_by_goal
 from edge_fed.federated.attacks import colluders
+from edge_fed.learner import Blueprint, Learner
 from edge_fed.meta.base import Task
 from edge_fed.params import F8
-from edge_fed.policies import init_seed, make_policy
-from edge_fed.policies.base import Policy
-from edge_fed.rollouts import Sampler
+from edge_fed.policies import init_seed
+from edge_fed.reinforcement import Reinforcement
 from edge_fed.seeding import SERVER, Purpose, stream
 
-__all__ = ["Task", "initial_params", "make_task"]
+__all__ = ["Task", "blueprint", "initial_params", "make_learner", "make_task"]
 
 
-def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Task:
-    """Builds one agent's environment, policy and sampler.
+class Kind(NamedTuple):
+    """One kind of task: from a configuration to a learner, and to the shape that all of them share."""
+
+    make: Callable[[RunConfig, int, Overrides], Learner]
+    blueprint: Callable[[RunConfig], Blueprint]
+
+
+KINDS: dict[str, Kind] = {
+    "reinforcement": Kind(reinforcement.make_task, reinforcement.blueprint),
+}
+"""The table of ``[task] kind``."""
+
+
+def make_learner(config: RunConfig, goal: int, overrides: Overrides) -> Learner:
+    """Builds what one agent owns.
 
     Args:
         config: The run's settings.
@@ -26,37 +41,58 @@ def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Task:
         overrides: What this agent changes for itself.
 
     Raises:
-        UnknownName: No such family or policy.
-        UnknownGoal: The family has no such goal; the message names the range.
-        TypeError, ValueError: An argument of family or policy is wrong; the message names it.
+        UnknownName: No such family, policy, data set or model.
+        UnknownGoal: There is no such goal; the message names the range.
+        TypeError, ValueError: An argument is wrong; the message names it.
     """
-    environment = make_family(config.environment).make(goal, overrides.args)
-    policy = make_policy(config.policy, environment.spaces)
-    settings = effective_algorithm(config.algorithm, overrides)
-    completeness = 1.0 if overrides.completeness is None else overrides.completeness
-    sample, attack = Sampler(environment, policy), overrides.attack
+    make = KINDS[config.task.kind].make
+    learner = make(config, goal, overrides)
     others = _honest(config, colluders(config, overrides))
-    return Task(goal, environment, policy, sample, settings, completeness, attack, others)
+    return msgspec.structs.replace(learner, colluders=others) if others else learner  # type: ignore[type-var]
 
 
-def _honest(config: RunConfig, goals: Iterable[int]) -> tuple[Task, ...]:
-    """These agents' tasks, with samplers of their own, as they would be without their attack."""
+def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Reinforcement:
+    """`make_learner` for what works on environments alone.
+
+    Raises:
+        TypeError: The run's tasks are of another kind.
+    """
+    learner = make_learner(config, goal, overrides)
+    if not isinstance(learner, Reinforcement):
+        raise TypeError(f"tasks of kind {config.task.kind!r} have no environment")
+    return learner
+
+
+def blueprint(config: RunConfig) -> Blueprint:
+    """The common shape of the run's tasks; builds none, and needs no data.
+
+    Raises:
+        UnknownName, TypeError, ValueError: As `make_learner`.
+    """
+    return KINDS[config.task.kind].blueprint(config)
+
+
+def _honest(config: RunConfig, goals: Iterable[int]) -> tuple[Learner, ...]:
+    """These agents' learners, with counters of their own, as they would be without their attack."""
     planned = overrides_by_goal(config)
     return tuple(
-        make_task(config, goal, msgspec.structs.replace(planned[goal], attack=None)) for goal in goals
+        make_learner(config, goal, msgspec.structs.replace(planned[goal], attack=None)) for goal in goals
     )
 
 
-def initial_params(config: RunConfig, policy: Policy | None = None) -> F8:
+class _Initial(Protocol):
+    def initial(self, rng: Generator) -> F8: ...
+
+
+def initial_params(config: RunConfig, policy: _Initial | None = None) -> F8:
     """The run's initial parameters, ``[d]``.
 
-    One fixed initialization for all run seeds, as in the paper (science.md A14): keyed by the policy's
-    own ``init_seed`` (0 unless given), not by ``config.seed``.
+    One fixed initialization for all run seeds, as in the paper (science.md A14): keyed by the policy's or
+    model's own ``init_seed`` (0 unless given), not by ``config.seed``.
 
     Args:
         config: The run's settings.
-        policy: The policy if it exists already; None builds it.
+        policy: Policy or learner if there is one already; None builds what is needed.
     """
-    if policy is None:
-        policy = make_policy(config.policy, make_family(config.environment).make(0).spaces)
-    return policy.initial(stream(init_seed(config.policy), SERVER, 0, 0, Purpose.INITIAL))
+    initial = policy.initial if policy is not None else blueprint(config).initial
+    return initial(stream(init_seed(config.policy), SERVER, 0, 0, Purpose.INITIAL))

@@ -31,7 +31,7 @@ class Task(msgspec.Struct, frozen=True):
         settings: The run's algorithm, after the agent's overrides.
         completeness: Least part of a round's local steps that it does: `edge_fed.profiles`.
         attack: What it sends instead of its update; None: it is honest.
-        colluders: Honest tasks of all agents whose updates the attack needs, ascending.
+        colluders: Honest learners of all agents whose updates the attack needs, ascending.
     """
 
     agent: int
@@ -41,7 +41,7 @@ class Task(msgspec.Struct, frozen=True):
     settings: Algorithm
     completeness: float = 1.0
     attack: Attack | None = None
-    colluders: tuple["Task", ...] = ()
+    colluders: tuple[Any, ...] = ()
 
 
 class Estimate(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from edge_fed.errors import Fault, nearest
 from edge_fed.federated.aggregation import AGGREGATIONS
 from edge_fed.federated.attacks import ATTACKS
 from edge_fed.federated.robust import RULES
+from edge_fed.federated.task import KINDS
 from edge_fed.meta import BASELINES, CURVATURES, VARIANTS
 from edge_fed.policies import POLICIES
 from edge_fed.profiles import LINK_BOUNDS, PRESETS
@@ -80,6 +81,7 @@ def name_faults(config: RunConfig) -> Iterator[Fault]:
     """Names that are in no table."""
     algorithm = config.algorithm
     tables: list[tuple[str, str, str, Collection[str]]] = [
+        ("task.kind", "kind of task", config.task.kind, KINDS),
         ("environment.family", "family", config.environment.family, FAMILIES),
         ("policy.name", "policy", config.policy.name, POLICIES),
         ("algorithm.variant", "variant", algorithm.variant, VARIANTS),

@@ -12,7 +12,7 @@ from edge_fed.federated.control_variate import OWN, initial_control, reset_own
 from edge_fed.federated.local_update import AgentState, initial_state
 from edge_fed.federated.per_fedavg_pg import play_round
 from edge_fed.federated.record import Attendance, RoundRecord
-from edge_fed.federated.task import initial_params, make_task
+from edge_fed.federated.task import initial_params, make_learner
 from edge_fed.program.exit_codes import ProgramError
 from scenarios.attendance import attendance, in_seconds
 from scenarios.campaign.evidence import Evidence
@@ -71,7 +71,7 @@ def _attendance(record: RoundRecord) -> Attendance:
 def _again(evidence: Evidence) -> Iterator[tuple[RoundRecord, dict[int, AgentState]]]:
     """Every round in the plain loop with the recorded attendance, and the agents' states after it."""
     config = evidence.config
-    tasks = {goal: make_task(config, goal, own) for goal, own in overrides_by_goal(config).items()}
+    tasks = {goal: make_learner(config, goal, own) for goal, own in overrides_by_goal(config).items()}
     params = initial_params(config)
     states: dict[int, AgentState] = {}
     control = initial_control(config, params.size)
@@ -91,7 +91,7 @@ def agents_hold_their_state(evidence: Evidence) -> Iterator[str]:
         tags = sorted(store.tags())
         if len(tags) > 2:
             yield f"agent {agent} keeps the states of rounds {tags}: at most two can matter"
-        if agent not in counted or not initial_state(make_task(evidence.config, agent, own)):
+        if agent not in counted or not initial_state(make_learner(evidence.config, agent, own)):
             continue
         held = store.get(counted[agent])
         if held is None:

@@ -10,11 +10,12 @@ import msgspec
 from edge_fed.config import Onboarding, Overrides, overrides_by_goal, parse_goals
 from edge_fed.diagnostics import diagnose
 from edge_fed.errors import EdgeFedError
-from edge_fed.evaluation import Onboarded, onboard
 from edge_fed.federated.attacks import attackers
-from edge_fed.federated.task import make_task
+from edge_fed.federated.task import make_learner
+from edge_fed.learner import Onboarded
 from edge_fed.params import F8
 from edge_fed.program.fingerprint import fingerprint
+from edge_fed.reinforcement import Reinforcement
 from edge_fed.summaries import evaluation_summary, onboarding_summary
 from scenarios.outcome import Outcome
 from scenarios.plain import PlainRun
@@ -95,7 +96,13 @@ class _Diagnoses(Silent):
         if not self._wanted:
             return
         tasks = [self.run.tasks[row["agent"]] for row in line["rows"]]
-        rows = [diagnose(task, self.run.params, self._scenario.seed) for task in tasks]
+        rows = [
+            diagnose(task, self.run.params, self._scenario.seed)
+            for task in tasks
+            if isinstance(task, Reinforcement)
+        ]
+        if not rows:
+            return
         self.found[line["round"]] = {name: statistics.fmean(row[name] for row in rows) for name in rows[0]}
 
 
@@ -196,8 +203,8 @@ def _only_learned(scenario: Scenario, alpha: float, budgets: tuple[int, ...]) ->
 
 def _onboard(scenario: Scenario, goals: tuple[int, ...], params: F8, how: Onboarding) -> list[Onboarded]:
     planned = overrides_by_goal(scenario)
-    tasks = [make_task(scenario, goal, planned.get(goal, Overrides())) for goal in goals]
-    return [onboard(task, params, scenario.seed, how, lambda _done: None) for task in tasks]
+    learners = [make_learner(scenario, goal, planned.get(goal, Overrides())) for goal in goals]
+    return [learner.onboard(params, scenario.seed, how, lambda _done: None) for learner in learners]
 
 
 def _budgets(table: _Table, outcome: Outcome, run: PlainRun, spent: list[Onboarded]) -> None:
@@ -206,7 +213,6 @@ def _budgets(table: _Table, outcome: Outcome, run: PlainRun, spent: list[Onboard
     evaluations = [
         row for line in outcome.evaluations for row in line["rows"] if line["kind"] == "evaluation"
     ]
-    steps = next(iter(run.tasks.values())).environment.horizon + 1
     total = sum(train.values())
     table.add(
         "run",
@@ -217,7 +223,7 @@ def _budgets(table: _Table, outcome: Outcome, run: PlainRun, spent: list[Onboard
             + sum(part.adapt_trajectories for part in spent),
             "eval_trajectories": sum(row["eval_trajectories"] for row in evaluations)
             + sum(part.eval_trajectories for part in spent),
-            "env_steps": total * steps
+            "env_steps": sum(task.env_steps for task in run.tasks.values())
             + sum(row["env_steps"] for row in evaluations)
             + sum(part.env_steps for part in spent),
             "parameter_bytes": _parameter_bytes(outcome, run),

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from edge_fed import reinforcement
 from edge_fed.envs.gridworld import GridworldEnvironment
 from edge_fed.federated import local_update as local_update_module
 from edge_fed.meta import (
@@ -196,7 +197,7 @@ def adapted_base(patch: Patch) -> None:
         moved = right.direction + shift / max(task.settings.outer_step_size, 1e-300)
         return Estimate(moved, right.trajectories, right.metrics)
 
-    patch.setitem(local_update_module.VARIANTS, "exact", from_adapted)
+    patch.setitem(reinforcement.VARIANTS, "exact", from_adapted)
 
 
 VARIANTS_EXACT = VARIANTS["exact"]
@@ -236,7 +237,7 @@ def uncounted_curvature(patch: Patch) -> None:
         found = VARIANTS_EXACT(task, params, step)
         return Estimate(found.direction, found.trajectories - task.settings.hessian_batch, found.metrics)
 
-    patch.setitem(local_update_module.VARIANTS, "exact", cheap)
+    patch.setitem(reinforcement.VARIANTS, "exact", cheap)
 
 
 def in_sample_mean(patch: Patch) -> None:
@@ -402,7 +403,7 @@ def memory_across_rounds(patch: Patch) -> None:
     """The step before the first of a round is the last of the round before."""
     shared: dict = {}
     patch.setattr(
-        local_update_module,
+        reinforcement,
         "LocalStep",
         lambda streams, baseline, _memory: LocalStep(streams, baseline, shared),
     )
@@ -410,9 +411,7 @@ def memory_across_rounds(patch: Patch) -> None:
 
 def memory_of_one_step(patch: Patch) -> None:
     """Every local step starts anew."""
-    patch.setattr(
-        local_update_module, "LocalStep", lambda streams, baseline, _memory: LocalStep(streams, baseline)
-    )
+    patch.setattr(reinforcement, "LocalStep", lambda streams, baseline, _memory: LocalStep(streams, baseline))
 
 
 def nothing(_patch: Patch) -> None:

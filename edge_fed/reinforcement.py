@@ -1,0 +1,119 @@
+"""Reinforcement learning as a `edge_fed.learner.Learner`: a policy, an environment, its sampler."""
+
+from typing import Any
+
+import msgspec
+from numpy.random import Generator
+
+from edge_fed.config import Onboarding, Overrides, RunConfig, effective_algorithm
+from edge_fed.envs import make_family
+from edge_fed.evaluation import evaluate, onboard
+from edge_fed.learner import Blueprint, Onboarded, Progress, Row, Unit
+from edge_fed.meta import VARIANTS
+from edge_fed.meta.adaptation import adapt
+from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
+from edge_fed.meta.baselines import BASELINES, initial_state
+from edge_fed.params import F8
+from edge_fed.policies import make_policy
+from edge_fed.rollouts import Sampler
+from edge_fed.seeding import Streams
+
+
+class Reinforcement(Task, frozen=True):
+    """A task of reinforcement learning with all that a run asks of it; see `Learner` for the methods."""
+
+    @property
+    def unit(self) -> Unit:
+        """Trajectories."""
+        return "trajectories"
+
+    @property
+    def spent(self) -> int:
+        """Trajectories sampled so far."""
+        return self.sample.trajectories
+
+    @property
+    def env_steps(self) -> int:
+        """Actions that the environment took so far."""
+        return self.sample.env_steps
+
+    @property
+    def dimension(self) -> int:
+        """Of the policy."""
+        return self.policy.dimension
+
+    @property
+    def description(self) -> str:
+        """Of the policy."""
+        return self.policy.description
+
+    def fresh(self) -> "Reinforcement":
+        """The same with a sampler of its own."""
+        return msgspec.structs.replace(self, sample=self.sample.fresh())
+
+    def initial(self, rng: Generator) -> F8:
+        """The policy's, ``[d]``."""
+        return self.policy.initial(rng)
+
+    def initial_state(self) -> AgentState:
+        """Of the baseline."""
+        return initial_state(self)
+
+    def local_step(
+        self, params: F8, state: AgentState, streams: Streams, memory: dict[str, Any]
+    ) -> tuple[Estimate, AgentState]:
+        """The variant's estimate with this step's baseline, and the baseline's state after it."""
+        baseline = BASELINES[self.settings.baseline](self, state)
+        estimate = VARIANTS[self.settings.variant](self, params, LocalStep(streams, baseline, memory))
+        return estimate, baseline.after()
+
+    def adapt(self, params: F8, m: int, rng: Generator, *, alpha: float | None = None) -> F8:
+        """One policy-gradient step or more, `edge_fed.meta.adaptation.adapt`."""
+        return adapt(self, params, m, rng, alpha=alpha)
+
+    def evaluate(self, params: F8, seed: int, config: Onboarding) -> Row:
+        """Returns before and after adaptation."""
+        return evaluate(self, params, seed, config)
+
+    def onboard(self, params: F8, seed: int, config: Onboarding, progress: Progress) -> Onboarded:
+        """Returns for each budget, and of the baselines."""
+        return onboard(self, params, seed, config, progress)
+
+
+def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Reinforcement:
+    """Builds one agent's environment, policy and sampler; its attack finds no colluders yet.
+
+    Args:
+        config: The run's settings.
+        goal: Agent id = goal, a training or a held-out one.
+        overrides: What this agent changes for itself.
+
+    Raises:
+        UnknownName: No such family or policy.
+        UnknownGoal: The family has no such goal; the message names the range.
+        TypeError, ValueError: An argument of family or policy is wrong; the message names it.
+    """
+    environment = make_family(config.environment).make(goal, overrides.args)
+    policy = make_policy(config.policy, environment.spaces)
+    settings = effective_algorithm(config.algorithm, overrides)
+    completeness = 1.0 if overrides.completeness is None else overrides.completeness
+    sample = Sampler(environment, policy)
+    return Reinforcement(goal, environment, policy, sample, settings, completeness, overrides.attack)
+
+
+def blueprint(config: RunConfig) -> Blueprint:
+    """The shape of the family's tasks and of the policy.
+
+    Raises:
+        UnknownName, TypeError, ValueError: As `make_task`.
+    """
+    family = make_family(config.environment)
+    policy = make_policy(config.policy, family.make(0).spaces)
+    return Blueprint(
+        config.environment.family,
+        family.num_train,
+        family.num_held_out,
+        policy.dimension,
+        policy.description,
+        policy.initial,
+    )
