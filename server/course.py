@@ -45,11 +45,12 @@ class Course:
         self._resume = resume
         self._returning = room.ledger.quarantine.admitted(resume.expected) if resume else ()
         self._joined = False
+        self._fails = ""  # why the run ends as soon as the onboarders at work have reported
 
     @property
     def serves(self) -> bool:
         """The run is complete, and the server stays for onboarders: somebody has to stop it."""
-        return self.phase == "serving" or (self.phase == "onboarding" and self._serve)
+        return self.phase == "serving" or (self.phase == "onboarding" and self._serve and not self._fails)
 
     # --- joining -----------------------------------------------------------------------------------
 
@@ -69,7 +70,7 @@ class Course:
 
     def _join(self, now: float) -> None:
         """Waits for the agents the run starts with; after a restart, for those that were there."""
-        if self._nobody_left():
+        if self._nobody_left(now):
             return
         if self.room.ledger.committed > 0 and not self._returning:  # it had its quorum, and then lost all
             self._await_anybody(now)
@@ -84,12 +85,12 @@ class Course:
         self.room.watch.begin(what, self._absent, until, ends, now, after_s=0.5)
         self.arrived(now)
 
-    def _nobody_left(self) -> bool:
+    def _nobody_left(self, now: float) -> bool:
         """Ends the run if every training agent is in quarantine: nobody can come."""
         quarantined, planned = self.room.ledger.quarantine.agents, self.room.admission.planned
         why = all_quarantined(quarantined, planned, self.training.last_refusal)
         if why:
-            self.end(ExitCode.QUORUM, "failed", why)
+            self._give_up(why, now)
         return bool(why)
 
     def _await_anybody(self, now: float) -> None:
@@ -162,10 +163,10 @@ class Course:
         """The boundary after the newest committed round: what comes now?"""
         done = self.room.ledger.committed
         self._send_quarantined_away()
-        if self._nobody_left():
+        if self._nobody_left(now):
             return
         if why := too_many_skipped(self.room.ledger.skipped):
-            self.end(ExitCode.QUORUM, "failed", why)
+            self._give_up(why, now)
             return
         if self.measuring.due(done):
             self.phase = "evaluating"
@@ -222,22 +223,36 @@ class Course:
             word = dismissed("the run is complete")
             room.out.send(member, word)
             room.members.remove(member, word)
-        until = now + room.config.federation.join_deadline_s
-        what, ends = "reports of onboarders", "the run ends without them"
-        room.watch.begin(what, self.hosting.outstanding, until, ends, now, after_s=0.5)
+        self._await_reports(now)
         self.hosting.serve(now)
         self._serve = self._serve or finished
         self.settle(now)
 
+    def _give_up(self, why: str, now: float) -> None:
+        """The run ends for want of agents, but who onboards in the middle of it may report first."""
+        self.phase, self._fails = "onboarding", why
+        self._await_reports(now)
+        self.settle(now)
+
+    def _await_reports(self, now: float) -> None:
+        until = now + self.room.config.federation.join_deadline_s
+        what, ends = "reports of onboarders", "the run ends without them"
+        self.room.watch.begin(what, self._outstanding, until, ends, now, after_s=0.5)
+
+    def _outstanding(self) -> tuple[int, ...]:
+        return self.hosting.at_work() if self._fails else self.hosting.outstanding()
+
     def settle(self, now: float) -> None:
-        """Ends the run once every announced and connected onboarder has reported."""
-        if self.phase == "onboarding" and not self.hosting.outstanding():
+        """Ends the run once everybody has reported who is to report before its end."""
+        if self.phase == "onboarding" and not self._outstanding():
             self._finish("the run is complete")
         else:
             self.room.watch.changed(now)
 
     def _finish(self, why: str) -> None:
-        if self._serve:
+        if self._fails:
+            self.end(ExitCode.QUORUM, "failed", self._fails)
+        elif self._serve:
             self.phase = "serving"
             self.room.watch.end()
             self.room.out.log("info", f"{why}; serving its parameters until stopped")
@@ -258,7 +273,7 @@ class Course:
         elif self.phase == "held":
             self.end(ExitCode.FAILED, "failed", "the supervisor did not answer at a round boundary")
         elif self.phase == "onboarding":
-            goals = _names(self.hosting.outstanding())
+            goals = _names(self._outstanding())
             self.room.out.log("warning", f"no report of the onboarders with goals {goals}")
             self._finish(f"the run is complete, without reports of goals {goals}")
         elif self.phase == "joining":
@@ -274,7 +289,7 @@ class Course:
             self._returning = ()
             self._await_anybody(now)
             return
-        self.end(ExitCode.QUORUM, "failed", too_few_here(here, need, self._absent()))
+        self._give_up(too_few_here(here, need, self._absent()), now)
 
     def end(self, code: ExitCode, outcome: e.Outcome, why: str) -> None:
         """Sends everybody home; nothing happens after this."""
@@ -290,7 +305,7 @@ class Course:
     def progress(self, now: float) -> str:
         """How far the run is, for agents that wait for its end."""
         done, last = max(0, self.room.ledger.committed), self.room.last_round
-        if self.training.began is None or done >= last:
+        if self._fails or self.training.began is None or done >= last:
             return self.room.watch.line(now)
         began, first = self.training.began
         each = (now - began) / max(1, done - first + 1)

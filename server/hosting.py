@@ -32,6 +32,11 @@ class Hosting:
         """Goals whose report is due."""
         return self.onboarding.outstanding(self._room.members.onboarders(), self._room.last_round)
 
+    def at_work(self) -> tuple[int, ...]:
+        """Goals whose report comes although no further round does."""
+        room = self._room
+        return self.onboarding.at_work(room.members.onboarders(), room.ledger.committed, room.last_round)
+
     def ask(self, member: Member, message: Onboard, now: float) -> None:
         """An onboarder wants an initialization."""
         last = self._room.last_round

@@ -181,6 +181,23 @@ class Onboarding:
         here = {m.agent for m in connected if (m.agent, m.incarnation.hex()) not in reported}
         return tuple(sorted(goals | here))
 
+    def at_work(self, connected: Iterable[Member], committed: int, final: int) -> tuple[int, ...]:
+        """Goals of onboarders whose report comes although no further round does: they have what they need.
+
+        Args:
+            connected: Onboarders with a session.
+            committed: Newest committed round.
+            final: The last round K.
+        """
+        reported = {(agent, incarnation) for agent, incarnation, _round in self.reports}
+        found = set()
+        for member in connected:
+            request = self._requests.get(member.incarnation)
+            wanted = request is None or _round_of(request.message, committed, final) is not None
+            if member.ready and wanted and (member.agent, member.incarnation.hex()) not in reported:
+                found.add(member.agent)
+        return tuple(sorted(found))
+
     def rows(self) -> list[dict[str, Any]]:
         """The rows of each goal's report of the latest round (of several, the newest), by goal."""
         best: dict[int, dict[str, Any]] = {}

@@ -273,3 +273,58 @@ def test_reports_without_end_take_no_memory_and_no_patience() -> None:
     report(agent, 7.0)  # the newest that was taken, sent again
     assert agent.last(m.Ack).outcome == "held"
     assert fleet.machine.room.watch.until == until
+
+
+def skip_until_the_end(fleet: Fleet) -> None:
+    """Nobody can train: three rounds are skipped."""
+    for _ in range(3):
+        for agent in fleet.agents:
+            if agent.count(m.Theta):
+                agent.send(m.Error(code="internal", message="x"))
+
+
+def test_a_run_that_fails_waits_for_onboarders_that_are_at_work() -> None:
+    """One holds its initialization, one is about to ask, one waits for a round that never comes."""
+    fleet = Fleet(config(rounds=20, onboard="7", quarantine_after="off"))
+    fleet.started(0, 1, 2)
+    early, late, announced = guest(fleet, 5, "now"), fleet.agent(6), guest(fleet, 7)
+    late.join(role="onboard")
+    skip_until_the_end(fleet)
+    fleet.wait(1.0)
+    assert fleet.of(e.Wait)[-1].missing == (5, 6)
+    assert fleet.of(e.Wait)[-1].what == "reports of onboarders"
+    late.send(m.Onboard(at="final"))  # so it waits in vain, too
+    assert not fleet.of(e.Exit)
+    early.beat("onboarding")
+    assert "about" not in early.last(m.Heartbeat).message
+    report(early)
+    assert fleet.exit.code == ExitCode.QUORUM
+    assert fleet.exit.why == "3 rounds in a row had too few updates"
+    assert {early.last(m.Shutdown).outcome, announced.last(m.Shutdown).outcome} == {"failed"}
+    assert [row["goal"] for row in fleet.machine.course.hosting.onboarding.rows()] == [5]
+
+
+def test_a_run_that_fails_waits_no_longer_than_for_agents_to_join() -> None:
+    """An onboarder that never reports, or goes away, does not keep the run from its end."""
+    for leaves in (True, False):
+        settings = config(rounds=20, quarantine_after="off", join_deadline_s=3.0, lease_s=60.0)
+        fleet = Fleet(settings, serve=True)
+        fleet.started(0, 1, 2)
+        early = guest(fleet, 5, "now")
+        skip_until_the_end(fleet)
+        assert not fleet.of(e.Exit)
+        if leaves:
+            early.send(m.Bye())
+        else:
+            fleet.wait(4.0)
+        assert (fleet.exit.code, fleet.exit.outcome) == (ExitCode.QUORUM, "failed")
+
+
+def test_a_run_that_fails_is_stopped_as_one_that_did_not_finish() -> None:
+    """A signal while it waits for reports: no success, whatever --serve says."""
+    fleet = Fleet(config(rounds=20, quarantine_after="off"), serve=True)
+    fleet.started(0, 1, 2)
+    guest(fleet, 5, "now")
+    skip_until_the_end(fleet)
+    fleet.event(e.Stop("SIGTERM", ExitCode.TERMINATED))
+    assert (fleet.exit.code, fleet.exit.outcome) == (ExitCode.TERMINATED, "stopped")
