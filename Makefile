@@ -29,8 +29,8 @@ $(VENV)/.demo: pyproject.toml | $(PY)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(PY)
-	@echo "installing edge_fed (core, plot, privacy and dev)"
-	@$(PY) -m pip install $(PIP_QUIET) -c constraints/ci.txt -e '.[plot,privacy,dev]'
+	@echo "installing edge_fed (core, plot, privacy, gym, images and dev)"
+	@$(PY) -m pip install $(PIP_QUIET) -c constraints/ci.txt -e '.[plot,privacy,gym,images,dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.dev-torch: pyproject.toml constraints/ci.txt | $(VENV)/.dev

@@ -64,7 +64,8 @@ class Algorithm(Settings, frozen=True, kw_only=True):
     curvature: str = "naive"  # of `exact`: edge_fed.meta.CURVATURES
     guard: Annotated[float, Meta(gt=0, le=1e6)] | Literal["off"] = "off"  # kappa
     baseline: str = "none"  # in training: edge_fed.meta.BASELINES
-    adapt_baseline: Literal["none", "loo"] = "none"  # in adaptation at evaluation and onboarding
+    # in adaptation at evaluation and onboarding; None: as the family says, edge_fed.envs.base.Family
+    adapt_baseline: Literal["none", "loo"] | None = None
     adapt_steps: Count = 1
     participation: Annotated[float, Meta(gt=0, le=1)] = 1.0  # r
     aggregation: str = "uniform"  # weights: edge_fed.federated.aggregation.AGGREGATIONS

@@ -93,9 +93,12 @@ def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Reinforceme
         UnknownGoal: The family has no such goal; the message names the range.
         TypeError, ValueError: An argument of family or policy is wrong; the message names it.
     """
-    environment = make_family(config.environment).make(goal, overrides.args)
+    family = make_family(config.environment)
+    environment = family.make(goal, overrides.args)
     policy = make_policy(config.policy, environment.spaces)
     settings = effective_algorithm(config.algorithm, overrides)
+    if settings.adapt_baseline is None:
+        settings = msgspec.structs.replace(settings, adapt_baseline=family.adapt_baseline)
     completeness = 1.0 if overrides.completeness is None else overrides.completeness
     sample = Sampler(environment, policy)
     return Reinforcement(goal, environment, policy, sample, settings, completeness, overrides.attack)

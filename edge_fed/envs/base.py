@@ -5,7 +5,7 @@ the reward belongs to the state BEFORE the action, the first state included; goa
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 from numpy.random import Generator
@@ -71,6 +71,8 @@ class Family(Protocol):
     name: str
     num_train: int
     num_held_out: int
+    adapt_baseline: Literal["none", "loo"]
+    """What a run adapts with that does not say: the paper's families `none`, families of dense rewards `loo`."""
 
     def make(self, goal: int, args: dict[str, Any] | None = None) -> Environment:
         """Builds one goal's environment; ``args`` override the family's for this one agent.

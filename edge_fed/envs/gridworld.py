@@ -27,7 +27,7 @@ Arguments:
 """
 
 import functools
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -56,6 +56,7 @@ class Gridworld:
     """The family of all goals of one grid."""
 
     name = "gridworld"
+    adapt_baseline: Literal["none", "loo"] = "none"
 
     def __init__(self, horizon: int, discount: float, args: dict[str, Any]) -> None:
         self.horizon = horizon

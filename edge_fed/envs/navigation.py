@@ -31,7 +31,7 @@ Arguments:
     held_out: Angles of the held-out goals, radians; default -0.4, 0, 0.4.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -66,6 +66,7 @@ class Navigation:
     """The family of all goals on one arc."""
 
     name = "navigation"
+    adapt_baseline: Literal["none", "loo"] = "none"
 
     def __init__(self, horizon: int, discount: float, args: dict[str, Any]) -> None:
         self.horizon = horizon

@@ -78,4 +78,4 @@ def adapt(task: Task, params: F8, m: int, rng: Generator, *, alpha: float | None
 
 def adaptation_baseline(task: Task) -> Baseline:
     """The stateless baseline that evaluation and onboarding adapt with."""
-    return BASELINES[task.settings.adapt_baseline](task, {})
+    return BASELINES[task.settings.adapt_baseline or "none"](task, {})
