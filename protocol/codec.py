@@ -7,7 +7,7 @@ each tensor once. `protocol/README.md` specifies the bytes.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
@@ -39,7 +39,7 @@ class Envelope(msgspec.Struct, frozen=True):
     Attributes:
         header: Session, number, run and committed round.
         message: The validated record.
-        tensors: Name -> float64, [count]; owned, aligned, writeable.
+        tensors: Name -> float64, [count]; owned, aligned, writeable; without memory beyond ``room``.
         minor: The sender's minor version; both sides use the lower one.
     """
 
@@ -82,8 +82,18 @@ def encode(
     return [OURS, packed, *chunks]
 
 
-def decode(frames: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> Envelope:
+def decode(
+    frames: Sequence[Buffer],
+    limits: Limits = DEFAULT_LIMITS,
+    room: Callable[[Header], int] | None = None,
+) -> Envelope:
     """Turns frames into a validated message; pure, so the same frames may be decoded twice.
+
+    Args:
+        frames: Preamble, header, chunks.
+        limits: Chunk size and total size.
+        room: Header -> bytes of tensors that are copied for its sender. Of more, only the shapes are given:
+            arrays without memory and content, to be refused. None: all that the limits allow.
 
     Raises:
         RemoteProtocolError: ``malformed`` or ``unknown_type``.
@@ -103,7 +113,8 @@ def decode(frames: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> Envelop
         raise RemoteProtocolError("malformed", f"header: {error}") from error
     names = NAMES.get(type(message), NOTHING)
     some = names.required or entries or len(frames) > 2
-    tensors = join(entries, frames[2:], names, limits) if some else {}
+    copied = limits.max_tensor_bytes if room is None or not some else room(header)
+    tensors = join(entries, frames[2:], names, limits, copied) if some else {}
     return Envelope(header, message, tensors, minor)
 
 

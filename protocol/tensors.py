@@ -99,15 +99,19 @@ def split(
 
 
 def join(
-    entries: tuple[Tensor, ...], chunks: Sequence[Buffer], names: Names, limits: Limits
+    entries: tuple[Tensor, ...], chunks: Sequence[Buffer], names: Names, limits: Limits, room: int
 ) -> dict[str, F8]:
     """Copies chunks into arrays that are owned, aligned and writeable.
+
+    More than ``room`` bytes are checked as any other, but not copied: the arrays have the shapes that were
+    sent, no memory, and no content.
 
     Args:
         entries: From the header.
         chunks: All frames after the header.
         names: Which the message type must and may have, in order.
         limits: Chunk size and total size.
+        room: Bytes that may be copied.
 
     Raises:
         RemoteProtocolError: ``malformed``: names, sizes or counts do not fit each other or the limits.
@@ -120,7 +124,8 @@ def join(
     for entry in entries:
         end = at + entry.chunks
         _check_entry(entry, sum(sizes[at:end]))
-        tensors[entry.name] = _gather(entry, views[at:end])
+        fits = sum(sizes) <= room
+        tensors[entry.name] = _gather(entry, views[at:end]) if fits else _hollow(entry)
         at = end
     if not names.fit(tensors) or len(entries) != len(tensors) or at != len(chunks):
         found = [f"{entry.name[:40]} in {entry.chunks} chunks" for entry in entries]
@@ -170,3 +175,7 @@ def _gather(entry: Tensor, views: list[memoryview]) -> F8:
         target[at : at + len(view)] = view
         at += len(view)
     return array
+
+
+def _hollow(entry: Tensor) -> F8:
+    return np.broadcast_to(np.zeros((), dtype=entry.dtype), (entry.count,))

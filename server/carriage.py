@@ -17,15 +17,23 @@ class Carriage:
         socket: Of this server; closed by whoever bound it.
         limits: Of the wire.
         undelivered: Called with what became of a message that did not leave.
+        room: Header -> bytes of tensors that are copied for its sender.
         keyed: The socket knows the key of whoever sent a message.
     """
 
     def __init__(
-        self, socket: ServerSocket, limits: Limits, undelivered: Callable[[e.Event], None], *, keyed: bool
+        self,
+        socket: ServerSocket,
+        limits: Limits,
+        undelivered: Callable[[e.Event], None],
+        room: Callable[[Header], int],
+        *,
+        keyed: bool,
     ) -> None:
         self._socket = socket
         self._limits = limits
         self._undelivered = undelivered
+        self._room = room
         self._keyed = keyed
         self._told = (0, 0)
 
@@ -47,7 +55,7 @@ class Carriage:
         """
         peer, frames = await self._socket.receive()
         try:
-            envelope = codec.decode(frames, self._limits)
+            envelope = codec.decode(frames, self._limits, self._room)
         except VersionMismatch as error:
             self._transmit(peer, codec.encode(Header(), codec.reject_version(error)))
             return e.PeerVersion(peer, error.major, error.minor)

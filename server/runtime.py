@@ -199,7 +199,9 @@ class ServerProgram:
 
     def _connect(self, socket: ServerSocket) -> None:
         keyed = self._doorkeeper is not None
-        self._carriage = Carriage(socket, self._limits, self._events.append, keyed=keyed)
+        self._carriage = Carriage(
+            socket, self._limits, self._events.append, self._machine.tensor_bytes, keyed=keyed
+        )
         self._effects = Effects(
             self._loop,
             self._over,

@@ -69,6 +69,13 @@ class Machine:
             return math.inf
         return min(self.room.watch.due(), self.members.due(), self.course.hosting.onboarding.due())
 
+    def tensor_bytes(self, header: m.Header) -> int:
+        """Bytes of tensors that are worth a copy: an update's, of somebody with a session.
+
+        What is larger is refused for its shape, what a stranger sends for its session: neither is read.
+        """
+        return 0 if self.members.by_sid(header.session) is None else self.room.ledger.params.nbytes
+
     # --- events ------------------------------------------------------------------------------------
 
     def _started(self, _event: e.Started, now: float) -> None:

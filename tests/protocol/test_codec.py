@@ -1,5 +1,7 @@
 """Messages to frames and back."""
 
+import tracemalloc
+
 import msgpack
 import numpy as np
 import pytest
@@ -95,6 +97,36 @@ def test_decoded_arrays_are_owned_aligned_and_writeable(count):
     first += 1.0
     assert (second == np.arange(float(count))).all()
     assert (decode(unaligned).tensors["delta"] == second).all()
+
+
+@pytest.mark.parametrize(("room", "copied"), [(8 * 10**6, True), (8 * 10**6 - 1, False), (0, False)])
+def test_what_is_beyond_the_room_of_its_sender_takes_no_memory(room, copied):
+    """The header alone decides; the arrays have the shape that was sent, and nothing in them."""
+    sent = m.Header(session=ID, seq=1)
+    frames = encode(sent, UPDATE, {"delta": np.ones(10**6)})
+    asked = []
+    tracemalloc.start()
+    try:
+        envelope = decode(frames, room=lambda header: asked.append(header) or room)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert asked == [sent]
+    assert envelope.tensors["delta"].shape == (10**6,)
+    assert envelope.tensors["delta"].sum() == (10**6 if copied else 0)
+    assert (peak > 8 * 10**6) is copied
+    assert peak < 8 * 10**6 + 10**5
+
+
+def test_what_is_beyond_the_room_is_checked_as_any_other():
+    """A lying entry is malformed, whoever sent it; a message without tensors asks for no room."""
+
+    def lie(plain):
+        plain["tensors"][0]["count"] = 10**12
+
+    with pytest.raises(RemoteProtocolError, match="elements announced"):
+        decode(with_header(lie), room=lambda _header: 0)
+    assert decode(encode(m.Header(), m.Ping()), room=lambda _header: pytest.fail("asked")).tensors == {}
 
 
 def test_read_only_arrays_can_be_sent():

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from protocol import codec
@@ -42,7 +43,13 @@ class Bench:
     def __init__(self, *, keyed: bool = False) -> None:
         self.socket: Any = FakeSocket()
         self.undelivered: list[e.Event] = []
-        self.carriage = Carriage(self.socket, Limits(), self.undelivered.append, keyed=keyed)
+        self.carriage = Carriage(
+            self.socket,
+            Limits(),
+            self.undelivered.append,
+            lambda header: 8 * len(header.session),
+            keyed=keyed,
+        )
 
     async def receive(self, frames: list[Any]) -> e.Event:
         """The event that these frames become."""
@@ -56,6 +63,18 @@ async def test_a_message_arrives_with_the_key_of_its_sender(keyed: bool, key: st
     header = m.Header(session=bytes(16), seq=1)
     event = await Bench(keyed=keyed).receive(codec.encode(header, PING))
     assert event == e.Received(PEER, header, PING, {}, MINOR, key)
+
+
+async def test_tensors_beyond_the_sender_s_room_arrive_as_shapes() -> None:
+    """The room is asked by the header: with a session 128 bytes here, without one none."""
+    update = m.Update(round=1, theta_crc32=0, crc32=0, trajectories=1, trajectories_spent=1)
+    sizes = [(bytes(16), 16, True), (bytes(16), 17, False), (b"", 1, False)]
+    for session, count, copied in sizes:
+        header = m.Header(session=session, seq=1)
+        event = await Bench().receive(codec.encode(header, update, {"delta": np.ones(count)}))
+        assert isinstance(event, e.Received)
+        assert event.tensors["delta"].shape == (count,)
+        assert bool(event.tensors["delta"].all()) is copied
 
 
 async def test_rubbish_is_an_event_and_gets_no_answer() -> None:

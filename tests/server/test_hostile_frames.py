@@ -4,6 +4,7 @@ import asyncio
 import os
 import pickle
 import random
+import tracemalloc
 from pathlib import Path
 
 import msgpack
@@ -124,6 +125,34 @@ async def test_an_agent_s_rubbish_is_answered_by_malformed(tmp_path: Path) -> No
         last = await agent.hear()
         assert isinstance(last, m.Error) and last.code == "unknown_session"
         await agent.leave()
+
+
+async def test_an_update_of_a_stranger_is_not_copied(tmp_path: Path) -> None:
+    """[wire 30] 32 MiB without a session: refused as such, and no copy is made of them.
+
+    The same from an agent, which may send 288 bytes: illegal for who does not train, and no copy either.
+    """
+    delta = np.ones(4 * 1024 * 1024)
+    async with siege(tmp_path / "run") as attack:
+        stranger, guest = attack.connect(), attack.connect()
+        await guest.join(attack.admission)
+        mine = m.Header(session=guest.sid, seq=2**30)
+        for attacker, header, code in (
+            (stranger, m.Header(session=b"s" * 16, seq=1), "unknown_session"),
+            (guest, mine, "illegal_order"),
+        ):
+            frames = codec.encode(header, UPDATE, {"delta": delta})
+            tracemalloc.start()
+            try:
+                await attacker.send(frames)
+                answer = await attacker.hear()
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert isinstance(answer, m.Error) and answer.code == code
+            assert peak < delta.nbytes / 8
+        await stranger.leave()
+        await guest.leave()
 
 
 async def test_another_major_is_told_both_versions(tmp_path: Path) -> None:

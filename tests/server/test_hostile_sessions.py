@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from protocol import messages as m
@@ -27,6 +28,24 @@ def test_a_connection_carries_one_session() -> None:
     assert len(fleet.machine.members.everybody()) == 3 + 1
     fleet.wait(6.0)
     assert [member.agent for member in fleet.machine.members.onboarders()] == []
+
+
+def test_only_updates_of_sessions_are_copied_and_no_larger_ones() -> None:
+    """[wire 30] A stranger's tensors are worth nothing; a larger update is refused for its shape alone."""
+    fleet = Fleet(config(rounds=1, min_updates=1))
+    large, *others = fleet.started(0, 1, 2)
+    size = fleet.machine.room.admission.initial.nbytes
+    assert fleet.machine.tensor_bytes(m.Header(session=b"s" * 16, seq=1)) == 0
+    assert fleet.machine.tensor_bytes(m.Header()) == 0
+    assert fleet.machine.tensor_bytes(m.Header(session=large.session.sid, seq=1)) == size
+    theta = large.last(m.Theta)
+    shape_alone = np.broadcast_to(np.zeros(()), (1000,))
+    large.update_with(shape_alone, round=1, theta_crc32=theta.crc32, crc32=0)
+    assert "update has shape (1000,)" in large.last(m.Ack).reason
+    for agent in others:
+        agent.update()
+    assert [part.agent for part in fleet.record.contributors] == [1, 2]
+    assert "refused" in fleet.record.missing[0]
 
 
 def test_a_flood_over_many_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
