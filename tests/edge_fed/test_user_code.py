@@ -1,0 +1,72 @@
+"""Code of users: what is loaded, and above all what is not."""
+
+import sys
+
+import pytest
+
+from edge_fed.user_code import UserCodeError, is_user_code, load
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of a user, where the program was started."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_a_file_in_the_working_directory_is_loaded(folder):
+    """``plant_a:make`` is ``make`` of ``plant_a.py``; dots lead into packages."""
+    (folder / "plant_a.py").write_text("def make():\n    return 7\n")
+    (folder / "fleet_a").mkdir()
+    (folder / "fleet_a" / "house.py").write_text("LIMIT = 3\n")
+    assert load("plant_a:make", "id")() == 7
+    assert load("fleet_a.house:LIMIT", "id") == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["os:system", "subprocess:run", "builtins:exec", "numpy:load", "edge_fed.params:crc32"]
+)
+def test_what_is_installed_is_not_reached_by_name(folder, name):
+    """A server that names installed functions gets nothing called: they are no files of this folder."""
+    with pytest.raises(UserCodeError, match=r"there is no .*\.py in the folder"):
+        load(name, "id")
+
+
+def test_a_link_out_of_the_folder_is_not_followed(folder, tmp_path_factory):
+    """A link to a file elsewhere is not a file of this folder."""
+    outside = tmp_path_factory.mktemp("outside") / "far_b.py"
+    outside.write_text("make = print\n")
+    (folder / "far_b.py").symlink_to(outside)
+    with pytest.raises(UserCodeError, match="there is no"):
+        load("far_b:make", "id")
+
+
+def test_a_file_that_is_named_like_an_imported_module_is_refused(folder):
+    """`json.py` of the user would be shadowed by the standard library's, which is imported already."""
+    (folder / "json.py").write_text("make = print\n")
+    with pytest.raises(UserCodeError, match="give your file another name"):
+        load("json:make", "id")
+
+
+@pytest.mark.parametrize(
+    "name", ["plant", "plant:", ":make", "../plant:make", "plant:make()", "a b:c", "plant:make.x", ""]
+)
+def test_only_module_and_name_are_a_name(folder, name):
+    """No paths, no calls, no dots into objects."""
+    assert not is_user_code(name)
+    with pytest.raises(UserCodeError, match="module:name"):
+        load(name, "id")
+
+
+def test_faults_name_the_setting_and_the_cause(folder):
+    """A missing attribute, and an error within the user's file."""
+    (folder / "plant_c.py").write_text("make = print\n")
+    (folder / "broken_c.py").write_text("1 / 0\n")
+    with pytest.raises(UserCodeError, match=r"environment args id: plant_c.py has no 'mke'"):
+        load("plant_c:mke", "environment args id")
+    with pytest.raises(UserCodeError, match="importing broken_c failed: ZeroDivisionError"):
+        load("broken_c:make", "id")
