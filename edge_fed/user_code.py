@@ -60,7 +60,7 @@ def load(name: str, what: str, folder: Path | None = None) -> Any:
 
 
 def _insist_on_file(module: str, what: str, folder: Path) -> None:
-    """Before anything is imported: the file is there, and it is a file of this folder and no link out of it."""
+    """Before anything is imported: the file is there, and it is no link out of this folder."""
     path = folder.joinpath(*module.split("."))
     candidates = [path.with_suffix(".py"), path / "__init__.py"]
     if not any(found.is_file() and folder in found.resolve().parents for found in candidates):
