@@ -9,6 +9,7 @@ from edge_fed.federated.ending import MAX_SKIPPED, all_quarantined, too_few_here
 from edge_fed.program.exit_codes import ExitCode
 from protocol.messages import Shutdown
 from server import events as e
+from server.causes import NOBODY_CAME, RUN, Cause
 from server.hosting import Hosting
 from server.ledger import Resume
 from server.measuring import Measuring
@@ -46,6 +47,7 @@ class Course:
         self._returning = room.ledger.quarantine.admitted(resume.expected) if resume else ()
         self._joined = False
         self._fails = ""  # why the run ends as soon as the onboarders at work have reported
+        self._cause = RUN
 
     @property
     def serves(self) -> bool:
@@ -90,7 +92,7 @@ class Course:
         quarantined, planned = self.room.ledger.quarantine.agents, self.room.admission.planned
         why = all_quarantined(quarantined, planned, self.training.last_refusal)
         if why:
-            self._give_up(why, now)
+            self._give_up(why, RUN, now)
         return bool(why)
 
     def _await_anybody(self, now: float) -> None:
@@ -166,7 +168,7 @@ class Course:
         if self._nobody_left(now):
             return
         if why := too_many_skipped(self.room.ledger.skipped):
-            self._give_up(why, now)
+            self._give_up(why, RUN, now)
             return
         if self.measuring.due(done):
             self.phase = "evaluating"
@@ -228,9 +230,9 @@ class Course:
         self._serve = self._serve or finished
         self.settle(now)
 
-    def _give_up(self, why: str, now: float) -> None:
+    def _give_up(self, why: str, cause: Cause, now: float) -> None:
         """The run ends for want of agents, but who onboards in the middle of it may report first."""
-        self.phase, self._fails = "onboarding", why
+        self.phase, self._fails, self._cause = "onboarding", why, cause
         self._await_reports(now)
         self.settle(now)
 
@@ -249,16 +251,16 @@ class Course:
         else:
             self.room.watch.changed(now)
 
-    def _finish(self, why: str) -> None:
+    def _finish(self, why: str, cause: Cause = RUN) -> None:
         if self._fails:
-            self.end(ExitCode.QUORUM, "failed", self._fails)
+            self.end(ExitCode.QUORUM, "failed", self._fails, self._cause)
         elif self._serve:
             self.phase = "serving"
             self.room.watch.end()
             self.room.out.log("info", f"{why}; serving its parameters until stopped")
             self.room.out.tell("serving")
         else:
-            self.end(ExitCode.OK, "finished", why)
+            self.end(ExitCode.OK, "finished", why, cause)
 
     # --- the end -----------------------------------------------------------------------------------
 
@@ -271,11 +273,12 @@ class Course:
             for agent in self.measuring.evaluation.waiting:
                 self.measuring.excuse(agent, "deadline", now)
         elif self.phase == "held":
-            self.end(ExitCode.FAILED, "failed", "the supervisor did not answer at a round boundary")
+            why = "the supervisor did not answer at a round boundary"
+            self.end(ExitCode.FAILED, "failed", why, NOBODY_CAME)
         elif self.phase == "onboarding":
             goals = _names(self._outstanding())
             self.room.out.log("warning", f"no report of the onboarders with goals {goals}")
-            self._finish(f"the run is complete, without reports of goals {goals}")
+            self._finish(f"the run is complete, without reports of goals {goals}", NOBODY_CAME)
         elif self.phase == "joining":
             self._join_time_up(now)
 
@@ -289,9 +292,9 @@ class Course:
             self._returning = ()
             self._await_anybody(now)
             return
-        self._give_up(too_few_here(here, need, self._absent()), now)
+        self._give_up(too_few_here(here, need, self._absent()), NOBODY_CAME, now)
 
-    def end(self, code: ExitCode, outcome: e.Outcome, why: str) -> None:
+    def end(self, code: ExitCode, outcome: e.Outcome, why: str, cause: Cause) -> None:
         """Sends everybody home; nothing happens after this."""
         word = Shutdown(outcome=outcome, reason=why)
         for challenge in self.room.members.challenges.values():
@@ -300,7 +303,7 @@ class Course:
             self.room.out.send(member, word)
         self.phase, self.ended = "finished", True
         self.room.watch.end()
-        self.room.out.put(e.Exit(code, outcome, why))
+        self.room.out.put(e.Exit(code, outcome, why, cause))
 
     def progress(self, now: float) -> str:
         """How far the run is, for agents that wait for its end."""

@@ -15,6 +15,7 @@ from edge_fed.program.allow_list import AllowList
 from edge_fed.program.exit_codes import ExitCode
 from protocol.limits import MINOR
 from protocol.messages import Header, Message
+from server.causes import RUN, Cause
 from server.ledger import Book
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -244,8 +245,13 @@ class Die(Command, frozen=True):
 
 
 class Exit(Command, frozen=True):
-    """End the program; the last command."""
+    """End the program; the last command.
+
+    Attributes:
+        cause: Who brought it about, and which time ran out.
+    """
 
     code: ExitCode
     outcome: Outcome
     why: str
+    cause: Cause = RUN

@@ -250,7 +250,7 @@ class ServerProgram:
             ledger.commit(newest)
         best = self._disk.recorder.retention.best
         self.summary = summarize(self._machine, self._recovered, done, self._carriage.counted, best)
-        fields = {"code": int(done.code), "outcome": done.outcome, "why": done.why}
+        fields = {"code": int(done.code), "outcome": done.outcome, "why": done.why, **done.cause._asdict()}
         try:
             self._disk.recorder.journal("exit", fields, self._loop.time())
             self._disk.recorder.summary(self.summary)

@@ -15,6 +15,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.limits import MAJOR, MINOR
 from server import events as e
 from server.admission import Admission
+from server.causes import STOPS, cause_of
 from server.course import Course
 from server.ledger import Ledger, Resume
 from server.members import Member
@@ -188,12 +189,14 @@ class Machine:
         self.room.armed.add((event.point, event.round))
 
     def _stop(self, event: e.Stop, _now: float) -> None:
+        cause = STOPS[event.code]
         if event.code == ExitCode.FAILED:
-            self.course.end(event.code, "failed", event.why)
+            self.course.end(event.code, "failed", event.why, cause)
         elif self.course.serves:
-            self.course.end(event.code, "finished", f"the run is complete; served until {event.why}")
+            why = f"the run is complete; served until {event.why}"
+            self.course.end(event.code, "finished", why, cause)
         else:
-            self.course.end(event.code, "stopped", event.why)
+            self.course.end(event.code, "stopped", event.why, cause)
 
     # --- messages ----------------------------------------------------------------------------------
 
@@ -316,7 +319,8 @@ class Machine:
     def _gone(self, member: Member, why: str, now: float, reason: str = "") -> None:
         text = f"agent {member.agent} is gone: {why}" + (f" ({reason})" if reason else "")
         level: e.Level = "info" if why == "bye" else "warning"
-        self.out.note("lost", text, level, agent=member.agent, role=member.role, why=why, reason=reason)
+        fields = {"agent": member.agent, "role": member.role, "why": why, "reason": reason}
+        self.out.note("lost", text, level, **fields, **cause_of(why)._asdict())
         self.out.tell("lost", agent=member.agent, role=member.role, why=why)
         if member.role == "train":
             self.course.excuse(member.agent, why, now)

@@ -25,10 +25,10 @@ def summarize(
         best: The evaluated round with the highest meta objective, and that; None: nothing was evaluated.
 
     Returns:
-        Plain values. ``trajectories``: of counted updates, by agent. ``trajectories_spent``: with discarded
-        work. ``evaluation``: the newest average. ``best``: that of the best round, which ``keep_best``
-        keeps. ``onboarding``: all reported rows. ``privacy``: what the run's noise guarantees, see
-        `edge_fed.program.accountant.statement`; None: it has none.
+        Plain values. ``initiator`` and ``timer``: see `server.causes`. ``trajectories``: of counted updates,
+        by agent. ``trajectories_spent``: with discarded work. ``evaluation``: the newest average. ``best``:
+        that of the best round, which ``keep_best`` keeps. ``onboarding``: all reported rows. ``privacy``:
+        what the run's noise guarantees, see `edge_fed.program.accountant.statement`; None: it has none.
     """
     ledger, course = machine.room.ledger, machine.course
     committed = max(0, ledger.committed)
@@ -42,6 +42,7 @@ def summarize(
         "outcome": done.outcome,
         "exit_code": int(done.code),
         "why": done.why,
+        **done.cause._asdict(),
         "rounds": committed,
         "planned_rounds": machine.room.last_round,
         "params_sha256": ledger.sha256,

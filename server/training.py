@@ -10,6 +10,7 @@ from edge_fed.params import F8, params_sha256
 from edge_fed.profiles import lost
 from protocol.messages import Ack, Error, Heartbeat, Theta, Update
 from server import events as e
+from server.causes import cause_of
 from server.ledger import Ledger, Resume, Verdict
 from server.members import Member, repeat_after_s
 from server.room import Room
@@ -163,7 +164,7 @@ class Training:
         if round_ is not None and round_.excuse(agent, reason):
             fields = {"agent": agent, "round": round_.number, "reason": reason}
             text = f"round {round_.number} goes on without agent {agent}: {reason}"
-            self._room.out.note("excused", text, "warning", **fields)
+            self._room.out.note("excused", text, "warning", **fields, **cause_of(reason)._asdict())
             self.settle(now)
 
     def settle(self, now: float) -> None:

@@ -5,6 +5,7 @@ import pytest
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from server import events as e
+from server.causes import STOPS
 from server.ledger import Book, Ledger, Resume
 from tests.server.fleet import Fleet, config
 
@@ -169,7 +170,7 @@ def test_a_stop_tells_everybody_and_ends(code: ExitCode) -> None:
     newcomer = fleet.agent(0)
     newcomer.register()
     fleet.event(e.Stop("stopped by SIGINT", code))
-    assert fleet.exit == e.Exit(code, "stopped", "stopped by SIGINT")
+    assert fleet.exit == e.Exit(code, "stopped", "stopped by SIGINT", STOPS[code])
     assert [agent.last(m.Shutdown).outcome for agent in (*agents, newcomer)] == ["stopped"] * 4
 
 

@@ -259,13 +259,17 @@ async def test_a_round_whose_commit_had_begun_counts_although_the_end_came_first
 
 
 async def test_a_vanished_supervisor_ends_the_server(tmp_path: Path) -> None:
-    """End of file on stdin: stopped."""
+    """[complaints 57] End of file on stdin: stopped; summary and journal say why, by whom, and no timer."""
     told = Told()
     async with fleet(tmp_path / "run", config(), (), supervisor=told) as (server, _, running):
         told.command({"command": "nonsense"})
         told.command({"command": "orphaned"})
         assert await running == ExitCode.STOPPED
-        assert server.summary["why"] == "its supervisor is gone"
+        ended = ("its supervisor is gone", "supervisor", "")
+        keys = ("why", "initiator", "timer")
+        assert tuple(server.summary[key] for key in keys) == ended
+    exit_ = lines(tmp_path / "run/events.jsonl")[-1]
+    assert (exit_["event"], *(exit_[key] for key in keys)) == ("exit", *ended)
 
 
 @pytest.mark.parametrize("callback", ["supervisor", "timer", "quiet", "sync", "loaded"])
