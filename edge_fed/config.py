@@ -130,6 +130,7 @@ class Agents(Overrides, frozen=True, kw_only=True):
     goals: Goals
     availability: Annotated[float, Meta(gt=0, le=1)] = 1.0  # chance that it can be asked in a round
     connectivity: Annotated[float, Meta(gt=0, le=1)] = 1.0  # chance that its update gets through
+    weight: Annotated[float, Meta(ge=1e-6, le=1e6)] = 1.0  # of its updates in the mean, times `aggregation`'s
 
 
 class Onboarding(Settings, frozen=True, kw_only=True):

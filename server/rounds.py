@@ -13,7 +13,7 @@ import msgspec
 
 from edge_fed.config import Algorithm
 from edge_fed.errors import EdgeFedError, NonFinite
-from edge_fed.federated.aggregation import AGGREGATIONS, Fold, check_update
+from edge_fed.federated.aggregation import AGGREGATIONS, ALIKE, Fold, Own, check_update
 from edge_fed.federated.control_variate import ServerControl
 from edge_fed.federated.quarantine import REFUSED
 from edge_fed.federated.record import Contribution
@@ -67,6 +67,7 @@ class OpenRound:
         deadline: Monotonic seconds at which the rest is excused.
         control: The server's half of the run's correction; None: it has none.
         max_norm: An update whose Euclidean norm is above it is refused.
+        own: Weights of single agents, on top of those of the settings.
 
     Attributes:
         tensors: What THETA carries.
@@ -86,6 +87,7 @@ class OpenRound:
         deadline: float,
         control: ServerControl | None = None,
         max_norm: float = math.inf,
+        own: Own = ALIKE,
     ) -> None:
         self.number = number
         self.eligible = eligible
@@ -103,7 +105,7 @@ class OpenRound:
         self.conflicts: set[int] = set()
         self._max_norm = max_norm
         self._weight = AGGREGATIONS[settings.aggregation]
-        self._fold = aggregator(params, settings)
+        self._fold = aggregator(params, settings, own)
         self._held: dict[int, Held] = {}
         self._ahead: dict[int, tuple[Update, F8]] = {}
         self._turn = 0  # index into the cohort of the next agent to fold

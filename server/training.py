@@ -3,6 +3,7 @@
 import msgspec
 
 from edge_fed.config import Overrides, max_norm
+from edge_fed.federated.aggregation import own_weights
 from edge_fed.federated.cohort import round_cohort
 from edge_fed.federated.record import RoundRecord
 from edge_fed.federated.robust import needed_updates
@@ -73,9 +74,18 @@ class Training:
         self._owed.clear()
         need = needed_updates(config, len(asked))
         deadline = now + config.federation.round_deadline_s
-        params, control, longest = room.ledger.params, room.ledger.control, max_norm(config.federation)
         self.round = OpenRound(
-            number, eligible, asked, params, config.algorithm, need, now, deadline, control, longest
+            number,
+            eligible,
+            asked,
+            room.ledger.params,
+            config.algorithm,
+            need,
+            now,
+            deadline,
+            room.ledger.control,
+            max_norm(config.federation),
+            own_weights(config),
         )
         self.round.lost = lost(config, number, asked)
         if not reopened:

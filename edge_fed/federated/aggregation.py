@@ -10,10 +10,12 @@ Rules that a few wrong updates cannot move far are in `edge_fed.federated.robust
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
+from edge_fed.config import RunConfig, parse_goals
 from edge_fed.errors import BadWeight, NonFinite, OutOfOrder, ShapeError, TooLarge
 from edge_fed.params import F8
 
@@ -25,6 +27,16 @@ AGGREGATIONS: dict[str, Weight] = {
     "weighted": float,  # by trajectories sampled
 }
 """The weights by name. A new one is one line here."""
+
+Own = Mapping[int, float]
+"""Agent -> what its weight is multiplied with; 1 for those that are not in it."""
+ALIKE: Own = MappingProxyType({})
+
+
+def own_weights(config: RunConfig) -> Own:
+    """What the ``[[agents]]`` tables say."""
+    tables = (table for table in config.agents if table.weight != 1)
+    return {agent: table.weight for table in tables for agent in parse_goals(table.goals)}
 
 
 def check_update(delta: F8, dimension: int, max_norm: float = math.inf) -> None:
@@ -70,11 +82,13 @@ class Fold:
     Args:
         params: The parameters that the updates differ from, ``[d]``.
         weights: Name in `AGGREGATIONS`.
+        own: Of single agents, on top of it.
     """
 
-    def __init__(self, params: F8, weights: str = "uniform") -> None:
+    def __init__(self, params: F8, weights: str = "uniform", own: Own = ALIKE) -> None:
         self._params = params
         self._weight = AGGREGATIONS[weights]
+        self._own = own
         self._sum = np.zeros_like(params)
         self._total = 0.0
         self._last: int | None = None
@@ -90,7 +104,7 @@ class Fold:
         """
         if self._last is not None and agent <= self._last:
             raise OutOfOrder(f"agent {agent} after agent {self._last}; updates fold in ascending agent id")
-        weight = self._weight(trajectories)
+        weight = self._weight(trajectories) * self._own.get(agent, 1.0)
         if not (math.isfinite(weight) and weight > 0):
             raise BadWeight(f"weight {weight} of agent {agent}: must be positive and finite")
         check_update(delta, self._params.size)

@@ -17,7 +17,7 @@ import msgspec
 
 from edge_fed.config import RunConfig, max_norm
 from edge_fed.errors import NonFinite, UpdateRefused
-from edge_fed.federated.aggregation import Fold, check_update
+from edge_fed.federated.aggregation import Fold, check_update, own_weights
 from edge_fed.federated.cohort import round_cohort
 from edge_fed.federated.control_variate import ServerControl, initial_control, reset_own
 from edge_fed.federated.ending import all_quarantined, last_refusal, too_many_skipped
@@ -166,7 +166,7 @@ def _fold(
     """The next parameters, the next control variate, and who made them; None: the round is skipped."""
     if len(updates) < need:
         return None
-    fold = aggregator(params, config.algorithm)
+    fold = aggregator(params, config.algorithm, own_weights(config))
     contributors = tuple(_contribute(fold, i, update) for i, update in updates.items())
     try:
         params = fold.result()

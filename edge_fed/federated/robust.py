@@ -28,7 +28,7 @@ import numpy as np
 
 from edge_fed.config import Algorithm, RunConfig
 from edge_fed.errors import BadWeight, OutOfOrder
-from edge_fed.federated.aggregation import Fold, check_update, moved, norm
+from edge_fed.federated.aggregation import ALIKE, Fold, Own, check_update, moved, norm
 from edge_fed.federated.cohort import minimum_updates
 from edge_fed.params import F8
 
@@ -117,18 +117,18 @@ class Rule(msgspec.Struct, frozen=True):
 
     Attributes:
         kind: ``fold``: streaming, one vector; ``gather``: holds all updates until the round ends.
-        begin: (params [d], settings) -> what a round's updates go into.
+        begin: (params [d], settings, agents' own weights) -> what a round's updates go into.
         needs: f -> updates without which the rule promises nothing: such a round is skipped.
     """
 
     kind: Literal["fold", "gather"]
-    begin: Callable[[F8, Algorithm], Aggregator]
+    begin: Callable[[F8, Algorithm, Own], Aggregator]
     needs: Callable[[int], int]
 
 
-def aggregator(params: F8, settings: Algorithm) -> Aggregator:
+def aggregator(params: F8, settings: Algorithm, own: Own = ALIKE) -> Aggregator:
     """What the updates of a round go into: the same for the plain loop, the server and verify."""
-    return RULES[settings.rule].begin(params, settings)
+    return RULES[settings.rule].begin(params, settings, own)
 
 
 def needed_updates(config: RunConfig, cohort: int) -> int:
@@ -216,7 +216,9 @@ def krum(updates: Sequence[F8], byzantine: int) -> F8:
 
 
 def _gather(combine: Combine, needs: Callable[[int], int]) -> Rule:
-    return Rule("gather", lambda params, s: Gather(params, combine, s.byzantine, needs(s.byzantine)), needs)
+    return Rule(
+        "gather", lambda params, s, _own: Gather(params, combine, s.byzantine, needs(s.byzantine)), needs
+    )
 
 
 def _one(_byzantine: int) -> int:
@@ -224,9 +226,9 @@ def _one(_byzantine: int) -> int:
 
 
 RULES: dict[str, Rule] = {
-    "mean": Rule("fold", lambda params, settings: Fold(params, settings.aggregation), _one),
+    "mean": Rule("fold", lambda params, settings, own: Fold(params, settings.aggregation, own), _one),
     "clipped_mean": Rule(
-        "fold", lambda params, settings: ClippedFold(params, float(settings.clip_norm)), _one
+        "fold", lambda params, settings, _own: ClippedFold(params, float(settings.clip_norm)), _one
     ),
     "median": _gather(coordinate_median, _one),
     "trimmed_mean": _gather(trimmed_mean, lambda f: 2 * f + 1),

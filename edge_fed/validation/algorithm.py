@@ -65,3 +65,21 @@ def correction_faults(settings: Algorithm) -> Iterator[Fault]:
             f"is {settings.aggregation!r}, but control variates cancel only in a plain mean",
             "choose aggregation 'uniform', or correction 'none'",
         )
+
+
+def weight_faults(config: RunConfig) -> Iterator[Fault]:
+    """Weights of single agents where all must weigh alike."""
+    algorithm = config.algorithm
+    for index, table in enumerate(config.agents):
+        if table.weight != 1 and algorithm.correction != "none":
+            yield Fault(
+                f"agents.{index}.weight",
+                f"is {table.weight:g}, but control variates cancel only in a plain mean",
+                "leave it out, or choose correction 'none'",
+            )
+        if table.weight != 1 and algorithm.rule != "mean":
+            yield Fault(
+                f"agents.{index}.weight",
+                f"is {table.weight:g}, but rule {algorithm.rule!r} weighs agents alike",
+                "leave it out, or choose rule 'mean'",
+            )

@@ -8,7 +8,12 @@ from collections.abc import Collection
 from edge_fed.config import RunConfig
 from edge_fed.errors import Fault
 from edge_fed.policies import POLICIES, make_policy
-from edge_fed.validation.algorithm import batch_faults, correction_faults, inner_gradient_faults
+from edge_fed.validation.algorithm import (
+    batch_faults,
+    correction_faults,
+    inner_gradient_faults,
+    weight_faults,
+)
 from edge_fed.validation.byzantine import byzantine_faults
 from edge_fed.validation.devices import device_faults
 from edge_fed.validation.federation import federation_faults, noise_faults, onboarding_faults, privacy_faults
@@ -41,6 +46,7 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
         faults += [*device_faults(config, dimension), *noise_faults(config, dimension)]
     faults += batch_faults(config)
     faults += correction_faults(config.algorithm)
+    faults += weight_faults(config)
     faults += privacy_faults(config)
     faults += inner_gradient_faults(config.algorithm)
     faults += byzantine_faults(config, planned.keys() - set(absent))

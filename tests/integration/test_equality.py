@@ -88,6 +88,18 @@ def assert_equal_to_plain(scenario: Scenario, runtime: str, path: Path) -> Outco
     return found
 
 
+def test_agents_have_weights_of_their_own(tmp_path: Path) -> None:
+    """[complaints 64] Honoured alike by server, plain loop and verify, and written down with each update."""
+    link = "link={latency_s=0.001,jitter_s=0.01}"
+    tables = f'agents=[{{goals="0-1",weight=4,{link}}},{{goals="2-3",{link}}}]'
+    found = assert_equal_to_plain(tiny("", tables), "inproc", tmp_path / "run")
+    assert [[part["weight"] for part in line["contributors"]] for line in found.rounds] == [[4, 4, 1, 1]] * 6
+    alike = run_plain(tiny("", tables.replace("weight=4", "weight=1")), Silent())
+    assert hashes(found)[0] != hashes(alike)[0]
+    every = tables.replace('"0-1"', '"0-3"').partition(",{goals=")[0] + "]"
+    assert hashes(run_plain(tiny("", every), Silent())) == hashes(alike), "only their ratios matter"
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_inproc_equals_plain(case: str, tmp_path: Path) -> None:
     """Tasks over inproc:// with random delays: every round's hash is that of the plain loop.

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from edge_fed.config import Agents, RunConfig
 from edge_fed.errors import BadWeight, NonFinite, OutOfOrder, ShapeError
-from edge_fed.federated.aggregation import AGGREGATIONS, Fold, check_update
+from edge_fed.federated.aggregation import AGGREGATIONS, Fold, check_update, own_weights
 
 VECTOR = arrays(np.float64, 5, elements=st.floats(-1e6, 1e6))
 
@@ -25,6 +26,23 @@ def test_weighted_mean_by_hand():
     for agent, delta, trajectories in [(0, 4.0, 1), (1, 8.0, 1), (2, 2.0, 2)]:
         assert fold.add(agent, np.array([delta]), trajectories) == trajectories
     assert fold.result().tolist() == [(4.0 + 8.0 + 2 * 2.0) / 4]
+
+
+def test_agents_with_weights_of_their_own_by_hand():
+    """[complaints 64] They multiply what the rule gives; the sum of weights normalises, agent 1 counts 1."""
+    for rule, trajectories, weights in (("uniform", 9, [3.0, 1.0, 0.5]), ("weighted", 2, [6.0, 2.0, 1.0])):
+        fold = Fold(np.zeros(1), rule, {0: 3.0, 2: 0.5, 7: 100.0})
+        found = [
+            fold.add(agent, np.array([delta]), trajectories) for agent, delta in enumerate((1.0, 4.0, 8.0))
+        ]
+        assert found == weights
+        assert fold.result().tolist() == pytest.approx([(3 * 1.0 + 4.0 + 0.5 * 8.0) / 4.5])
+
+
+def test_weights_are_those_of_the_tables():
+    """Tables with a weight of 1 say nothing."""
+    tables = (Agents(goals="0-1,5", weight=2.0), Agents(goals="2-4"), Agents(goals=(7,), weight=0.5))
+    assert own_weights(RunConfig(agents=tables)) == {0: 2.0, 1: 2.0, 5: 2.0, 7: 0.5}
 
 
 @pytest.mark.parametrize("rule", sorted(AGGREGATIONS))

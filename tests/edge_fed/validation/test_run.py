@@ -115,6 +115,19 @@ WRONG = [
         ["is 'weighted'", "cancel only in a plain mean", "'uniform'"],
     ),
     (
+        "[algorithm]\ncorrection='control_variate'\n[[agents]]\ngoals='0-1'\nweight=2",
+        5,
+        "agents.0.weight",
+        ["is 2, but control variates cancel only in a plain mean", "correction 'none'"],
+    ),
+    (
+        "[algorithm]\nrule='median'\n[[agents]]\ngoals='0-1'\nweight=0.5",
+        5,
+        "agents.0.weight",
+        ["is 0.5, but rule 'median' weighs agents alike", "choose rule 'mean'"],
+    ),
+    ("[[agents]]\ngoals='0'\nweight=0", 3, "agents.0.weight", ["is 0, expected a number of at least 1e-06"]),
+    (
         "[algorithm]\nrule = 'medain'",
         2,
         "algorithm.rule",
