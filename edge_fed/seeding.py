@@ -35,6 +35,8 @@ class Purpose(enum.IntEnum):
     COMPLETENESS = 13
     RESPONSIVENESS = 14
     ATTACK = 15
+    GOAL = 16
+    TRIAL = 17
 
 
 Streams = Callable[[Purpose], Generator]

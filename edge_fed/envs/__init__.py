@@ -2,13 +2,17 @@
 
 from edge_fed.config import EnvironmentConfig
 from edge_fed.envs.base import Family, MakeFamily
+from edge_fed.envs.cartpole import CartPole
 from edge_fed.envs.gridworld import Gridworld
 from edge_fed.envs.navigation import Navigation
+from edge_fed.envs.thermostats import Thermostats
 from edge_fed.errors import UnknownName
 
 FAMILIES: dict[str, MakeFamily] = {
+    "cartpole": CartPole,
     "gridworld": Gridworld,
     "navigation": Navigation,
+    "thermostats": Thermostats,
 }
 """Name in ``[environment] family`` -> constructor. A new family is one file and one line here."""
 
