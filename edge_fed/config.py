@@ -47,6 +47,20 @@ class PolicyConfig(Settings, frozen=True, kw_only=True):
     args: dict[str, Any] = {}
 
 
+class DatasetConfig(Settings, frozen=True, kw_only=True):
+    """Which examples, of tasks of kind ``supervised``; one goal is one user."""
+
+    family: str = "blobs"  # edge_fed.datasets.DATASETS
+    args: dict[str, Any] = {}  # edge_fed.supervised.partition.PartitionArgs
+
+
+class ModelConfig(Settings, frozen=True, kw_only=True):
+    """Which model, of tasks of kind ``supervised``; shared by all agents."""
+
+    name: str = "mlp-elu"  # edge_fed.supervised.MODELS
+    args: dict[str, Any] = {}
+
+
 class Algorithm(Settings, frozen=True, kw_only=True):
     """Per-FedAvg-PG and its variants."""
 
@@ -152,6 +166,10 @@ class Onboarding(Settings, frozen=True, kw_only=True):
     scratch_step_size: Annotated[float, Meta(gt=0, le=1e6)] = 0.2
     random: bool = True  # also score the untrained policy
     step_size: Annotated[float, Meta(ge=0, le=1e6)] | None = None  # None: the run's inner_step_size
+    # of supervised tasks: what a user adapts with before its test images are scored. train: its training
+    # images; split: a part of the test images, the rest is scored; test: the sources' protocol, LEAKS
+    adapt_from: Literal["train", "split", "test"] = "train"
+    careful: bool = True  # also: no step that was not tried, edge_fed.meta.careful; what --save keeps
 
 
 class Privacy(Settings, frozen=True, kw_only=True):
@@ -176,6 +194,8 @@ class RunConfig(Settings, frozen=True, kw_only=True):
     task: TaskConfig = TaskConfig()
     environment: EnvironmentConfig = EnvironmentConfig()
     policy: PolicyConfig = PolicyConfig()
+    dataset: DatasetConfig = DatasetConfig()  # in place of environment and policy, if kind is supervised
+    model: ModelConfig = ModelConfig()
     algorithm: Algorithm = Algorithm()
     federation: Federation = Federation()
     agents: tuple[Agents, ...] = (Agents(goals="0-5"),)

@@ -9,17 +9,16 @@ Budgets are counted while sampling. A trajectory is H+1 environment steps (actio
 early. What is spent to adapt (or to train from scratch) and what is spent to score are told apart.
 """
 
-from collections.abc import Iterator
-
 import msgspec
 import numpy as np
 
 from edge_fed import dp
 from edge_fed.config import Onboarding
 from edge_fed.envs.base import TabularModel
-from edge_fed.learner import Onboarded, Progress, Row
+from edge_fed.learner import Progress, Row
 from edge_fed.meta.adaptation import adapt_batch
 from edge_fed.meta.base import Task
+from edge_fed.meta.careful import careful_step, split
 from edge_fed.params import F8
 from edge_fed.policies.softmax import Softmax
 from edge_fed.returns import episode_return
@@ -45,7 +44,7 @@ def evaluate(task: Task, params: F8, seed: int, config: Onboarding) -> Row:
         family has no such notion; ``m_adapt`` (None for dp); ``trajectories`` = ``adapt_trajectories`` +
         ``eval_trajectories``; ``env_steps``.
     """
-    bench = _Bench(task, seed, config)
+    bench = Bench(task, seed, config)
     model = tabular_model(task)
     m = None if model else config.adapt_episodes
     if model:
@@ -71,29 +70,6 @@ def evaluate(task: Task, params: F8, seed: int, config: Onboarding) -> Row:
     }
 
 
-def onboard(task: Task, params: F8, seed: int, config: Onboarding, progress: Progress) -> Onboarded:
-    """Measures an agent that never trained: m-shot for each budget, random, and from scratch.
-
-    Args:
-        task: The agent's.
-        params: The shared initialization, ``[d]``.
-        seed: Run seed.
-        config: Budgets, episodes and step sizes.
-        progress: Called before each piece of work with the number of pieces done.
-    """
-    bench = _Bench(task, seed, config, progress)
-    rows, largest = _learned(bench, params)
-    rows += _random(bench)
-    rows += _scratch(bench)
-    return Onboarded(rows, largest, bench.spent_to_adapt, bench.spent_to_score, bench.env_steps)
-
-
-def trained_from_scratch(task: Task, seed: int, config: Onboarding, trajectories: int) -> F8:
-    """The parameters ``[d]`` that `onboard` scores as ``scratch`` at this budget, a multiple of the batch."""
-    bench = _Bench(task, seed, msgspec.structs.replace(config, scratch=(trajectories,)))
-    return list(_scratch_steps(bench))[-1][1]
-
-
 def tabular_model(task: Task) -> TabularModel | None:
     """The arrays that dynamic programming needs, or None if this task must be sampled."""
     states = task.environment.spaces.num_states
@@ -102,8 +78,15 @@ def tabular_model(task: Task) -> TabularModel | None:
     return task.environment.model()
 
 
-class _Bench:
-    """One agent's streams and counters; samples with a sampler of its own, never with the task's."""
+class Bench:
+    """One agent's streams and counters; samples with a sampler of its own, never with the task's.
+
+    Args:
+        task: The agent's.
+        seed: Run seed.
+        config: Budgets, episodes and step sizes.
+        progress: Called before each piece of work with the number of pieces done; may raise to stop.
+    """
 
     def __init__(self, task: Task, seed: int, config: Onboarding, progress: Progress | None = None) -> None:
         self.task = msgspec.structs.replace(task, sample=task.sample.fresh())
@@ -116,10 +99,12 @@ class _Bench:
 
     @property
     def spent_to_adapt(self) -> int:
+        """Trajectories sampled for anything but scores."""
         return self.task.sample.trajectories - self.spent_to_score
 
     @property
     def env_steps(self) -> int:
+        """Environment steps of everything."""
         return self.task.sample.env_steps
 
     def piece(self) -> None:
@@ -129,6 +114,7 @@ class _Bench:
         self._done += 1
 
     def sample(self, params: F8, m: int, step: int, purpose: Purpose) -> Trajectories:
+        """m trajectories from the stream of this purpose and step."""
         rng = stream(self.seed, self.task.agent, 0, step, purpose)
         return self.task.sample(params, [(m, rng)])[0]
 
@@ -151,6 +137,27 @@ class _Bench:
             spent += batch.size
         return params, spent
 
+    def adapt_carefully(self, params: F8, pool: Trajectories, m: int) -> tuple[F8, float]:
+        """As `adapt` with m trajectories in all, but each step is tried before it is taken: `meta.careful`.
+
+        Returns:
+            The parameters ``[d]``, and the factor of the step, 0 if none was taken; of several the mean.
+        """
+        (n, k), factors = split(m), []
+        batch = pool.part(slice(0, n))
+        for step in range(self.task.settings.adapt_steps):
+            if step:
+                batch = self.sample(params, n, LATER_STEP + step - 1, Purpose.EVALUATE)
+
+            def trial(candidate: F8, k: int, step: int = step) -> F8:  # each candidate on the same uniforms
+                rng = stream(self.seed, self.task.agent, 0, step, Purpose.TRIAL)
+                return episode_return(self.task.sample.outcomes(candidate, k, rng).rewards)
+
+            found = careful_step(self.task, params, batch, trial, k, self.alpha)
+            params = found.params
+            factors.append(found.factor)
+        return params, sum(factors) / len(factors)
+
     def score(self, params: F8) -> tuple[float, float | None]:
         """Mean return and success over the scoring episodes; the same uniforms for any ``params``."""
         self.piece()
@@ -165,60 +172,3 @@ class _Bench:
         known = [part for part in reached if part is not None]
         success = float(np.concatenate(known).mean()) if known else None
         return float(np.concatenate(returns).mean()), success
-
-
-def _row(bench: _Bench, init: str, m: int, trajectories: int, params: F8) -> Row:
-    mean_return, success = bench.score(params)
-    return {
-        "goal": bench.task.agent,
-        "init": init,
-        "m_adapt": m,
-        "return": mean_return,
-        "success": success,
-        "trajectories": trajectories,
-    }
-
-
-def _learned(bench: _Bench, params: F8) -> tuple[list[Row], F8]:
-    """One row per budget of ``m_adapt``, and the parameters of the largest."""
-    budgets = bench.config.m_adapt
-    largest = max(budgets, default=0)
-    bench.piece()
-    pool = bench.pool(params, largest) if largest else None
-    rows, best = [], params.copy()
-    for m in budgets:
-        adapted, spent = bench.adapt(params, pool, m) if m and pool else (params.copy(), 0)
-        rows.append(_row(bench, "learned", m, spent, adapted))
-        best = adapted if m == largest else best
-    return rows, best
-
-
-def _random(bench: _Bench) -> list[Row]:
-    """The untrained policy: the initialization from-scratch starts from, one per run seed and agent."""
-    return [_row(bench, "random", 0, 0, _own_initial(bench))] if bench.config.random else []
-
-
-def _scratch(bench: _Bench) -> list[Row]:
-    """Policy gradient from an initialization of one's own, scored when a budget is reached."""
-    return [
-        _row(bench, "scratch", spent, spent, params)
-        for spent, params in _scratch_steps(bench)
-        if spent in bench.config.scratch
-    ]
-
-
-def _scratch_steps(bench: _Bench) -> Iterator[tuple[int, F8]]:
-    """Trajectories spent so far and parameters ``[d]``, after each step up to the largest budget."""
-    config = bench.config
-    params, spent = _own_initial(bench), 0
-    for step in range(max(config.scratch, default=0) // config.scratch_batch):
-        bench.piece()
-        batch = bench.sample(params, config.scratch_batch, step, Purpose.SCRATCH)
-        params = adapt_batch(bench.task, params, batch, alpha=config.scratch_step_size).params
-        spent += batch.size
-        yield spent, params
-
-
-def _own_initial(bench: _Bench) -> F8:
-    rng = stream(bench.seed, bench.task.agent, 0, 0, Purpose.INITIAL)
-    return bench.task.policy.initial(rng)

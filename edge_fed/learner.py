@@ -25,10 +25,12 @@ class Onboarded(msgspec.Struct, frozen=True):
     """What an onboarder measured.
 
     Attributes:
-        rows: One per initialization and budget: ``goal``, ``init`` (learned | scratch | random),
+        rows: One per initialization and budget: ``goal``, ``init`` (learned | careful | scratch | random),
             ``m_adapt``, ``return``, ``success`` (None: the task has no such notion), ``trajectories``
-            (spent on adaptation or on training from scratch by this row alone).
-        params: The initialization adapted with the largest budget, ``[d]``: what ``--save`` keeps.
+            (spent on adaptation or on training from scratch by this row alone); of careful ones also
+            ``factor``, the part of the step that was taken.
+        params: The initialization adapted with the largest budget, carefully unless the run says otherwise,
+            ``[d]``: what ``--save`` keeps.
         adapt_trajectories: Sampled to adapt and to train from scratch, all rows together.
         eval_trajectories: Sampled to score, all rows together.
         env_steps: Environment steps of both.
@@ -144,7 +146,9 @@ class Learner(Protocol):
         """
         ...
 
-    def adapt(self, params: F8, m: int, rng: Generator, *, alpha: float | None = None) -> F8:
+    def adapt(
+        self, params: F8, m: int, rng: Generator, *, alpha: float | None = None, careful: bool = False
+    ) -> F8:
         """Personalises ``params`` ``[d]`` with m fresh trajectories or samples per inner step.
 
         Args:
@@ -152,6 +156,7 @@ class Learner(Protocol):
             m: 0 adapts nothing.
             rng: Stream of the sampling.
             alpha: Step size; None: the run's ``inner_step_size``.
+            careful: Takes no step that was not tried, within the same m.
         """
         ...
 
@@ -160,5 +165,5 @@ class Learner(Protocol):
         ...
 
     def onboard(self, params: F8, seed: int, config: Onboarding, progress: Progress) -> Onboarded:
-        """Measures an agent that never trained: `edge_fed.evaluation.onboard`."""
+        """Measures an agent that never trained: `edge_fed.onboarding.onboard`."""
         ...

@@ -7,12 +7,14 @@ from numpy.random import Generator
 
 from edge_fed.config import Onboarding, Overrides, RunConfig, effective_algorithm
 from edge_fed.envs import make_family
-from edge_fed.evaluation import evaluate, onboard
+from edge_fed.evaluation import evaluate
 from edge_fed.learner import Blueprint, Onboarded, Progress, Row, Unit
 from edge_fed.meta import VARIANTS
 from edge_fed.meta.adaptation import adapt
 from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
 from edge_fed.meta.baselines import BASELINES, initial_state
+from edge_fed.meta.careful import adapt_carefully
+from edge_fed.onboarding import onboard
 from edge_fed.params import F8
 from edge_fed.policies import make_policy
 from edge_fed.rollouts import Sampler
@@ -67,9 +69,12 @@ class Reinforcement(Task, frozen=True):
         estimate = VARIANTS[self.settings.variant](self, params, LocalStep(streams, baseline, memory))
         return estimate, baseline.after()
 
-    def adapt(self, params: F8, m: int, rng: Generator, *, alpha: float | None = None) -> F8:
-        """One policy-gradient step or more, `edge_fed.meta.adaptation.adapt`."""
-        return adapt(self, params, m, rng, alpha=alpha)
+    def adapt(
+        self, params: F8, m: int, rng: Generator, *, alpha: float | None = None, careful: bool = False
+    ) -> F8:
+        """One policy-gradient step or more: `edge_fed.meta.adaptation`, `edge_fed.meta.careful`."""
+        how = adapt_carefully if careful else adapt
+        return how(self, params, m, rng, alpha=alpha)
 
     def evaluate(self, params: F8, seed: int, config: Onboarding) -> Row:
         """Returns before and after adaptation."""

@@ -50,8 +50,9 @@ def onboarding_summary(rows: Iterable[Row]) -> list[Row]:
     Returns:
         Lines in the order in which initialization and budget first occur: ``init``, ``m_adapt``, ``n``
         rows, the means ``return`` and ``success`` (None if any row has none), ``worst_goal`` and its
-        ``worst_return``, and ``fraction_hurt``: of the learned rows with a budget, those below the
-        zero-shot return of their goal (None where no zero-shot row says).
+        ``worst_return``, ``fraction_hurt``: of the learned and careful rows with a budget, those below the
+        zero-shot return of their goal (None where no zero-shot row says), and ``fraction_kept``: of the
+        careful rows, those that kept the initialization (None for others).
     """
     ordered = sorted(rows, key=lambda row: row["goal"])
     zero_shot = {row["goal"]: row["return"] for row in ordered if _key(row) == ("learned", 0)}
@@ -63,7 +64,7 @@ def onboarding_summary(rows: Iterable[Row]) -> list[Row]:
 
 def _line(init: str, m: int, group: list[Row], zero_shot: dict[int, float]) -> Row:
     worst = min(group, key=lambda row: row["return"])
-    comparable = init == "learned" and m > 0 and all(row["goal"] in zero_shot for row in group)
+    comparable = init in ("learned", "careful") and m > 0 and all(row["goal"] in zero_shot for row in group)
     hurt = _fraction(row["return"] < zero_shot[row["goal"]] for row in group) if comparable else None
     return {
         "init": init,
@@ -74,6 +75,7 @@ def _line(init: str, m: int, group: list[Row], zero_shot: dict[int, float]) -> R
         "worst_goal": worst["goal"],
         "worst_return": worst["return"],
         "fraction_hurt": hurt,
+        "fraction_kept": _fraction(row["factor"] == 0 for row in group) if init == "careful" else None,
     }
 
 

@@ -12,7 +12,7 @@ from edge_fed.program import accountant
 from edge_fed.summaries import onboarding_summary
 from scenarios.outcome import Outcome
 
-KINDS = {"learned": "learned", "scratch": "from scratch", "random": "untrained"}
+KINDS = {"learned": "learned", "careful": "careful", "scratch": "from scratch", "random": "untrained"}
 SHOWN_AGENTS = 12
 
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from edge_fed.config import Overrides, overrides_by_goal
 from edge_fed.errors import ConfigError, Fault
-from edge_fed.evaluation import SCORE_STEP, onboard, trained_from_scratch
+from edge_fed.evaluation import SCORE_STEP
 from edge_fed.federated.per_fedavg_pg import per_fedavg_pg
 from edge_fed.federated.task import initial_params, make_task
+from edge_fed.onboarding import onboard, trained_from_scratch
 from edge_fed.params import F8
 from edge_fed.seeding import Purpose, stream
 from scenarios.attendance import attendance
@@ -52,7 +53,9 @@ def make_rollouts(arm: Arm) -> Rollouts:
     scenario = msgspec.structs.replace(arm.scenario, seed=SEED)
     task = make_task(scenario, GOAL, Overrides())
     learned = _trained(scenario)
-    once = msgspec.structs.replace(scenario.onboarding, m_adapt=(BUDGET,), scratch=(), random=False)
+    once = msgspec.structs.replace(
+        scenario.onboarding, m_adapt=(BUDGET,), scratch=(), random=False, careful=False
+    )
     params = {
         "before": learned,
         "after": onboard(task, learned, SEED, once, lambda _done: None).params,

@@ -21,11 +21,12 @@ from edge_fed.config import (
     RunConfig,
 )
 from edge_fed.errors import UnknownGoal
-from edge_fed.evaluation import evaluate, onboard
+from edge_fed.evaluation import evaluate
 from edge_fed.federated.control_variate import OWN
 from edge_fed.federated.local_update import initial_state, local_update
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.meta.adaptation import adapt
+from edge_fed.onboarding import onboard
 from edge_fed.params import F8, crc32, params_sha256
 from edge_fed.rollouts import Sampler
 from edge_fed.seeding import Purpose, stream

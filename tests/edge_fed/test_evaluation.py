@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from edge_fed import dp, evaluation
+from edge_fed import dp, evaluation, onboarding
 from edge_fed.config import (
     Algorithm,
     EnvironmentConfig,
@@ -16,9 +16,10 @@ from edge_fed.config import (
     RunConfig,
 )
 from edge_fed.envs.navigation import NavigationEnvironment
-from edge_fed.evaluation import evaluate, onboard
+from edge_fed.evaluation import evaluate
 from edge_fed.federated.task import initial_params, make_task
 from edge_fed.meta.adaptation import adapt_batch
+from edge_fed.onboarding import onboard
 from edge_fed.params import params_sha256
 from edge_fed.returns import episode_return
 from edge_fed.rollouts import Sampler
@@ -26,7 +27,13 @@ from edge_fed.seeding import Purpose, stream
 
 SEED, GOAL = 11, 7
 SMALL = Onboarding(
-    goals="6-8", m_adapt=(0, 20, 50), adapt_episodes=40, eval_episodes=64, scratch=(20, 60), scratch_batch=20
+    goals="6-8",
+    m_adapt=(0, 20, 50),
+    adapt_episodes=40,
+    eval_episodes=64,
+    scratch=(20, 60),
+    scratch_batch=20,
+    careful=False,
 )
 
 
@@ -138,6 +145,7 @@ def test_streams_name_neither_round_nor_method_and_do_not_overlap(monkeypatch):
             return stream(*key)
 
         monkeypatch.setattr(evaluation, "stream", record)
+        monkeypatch.setattr(onboarding, "stream", record)
         task, params = navigation(variant=variant)
         measured(task, params)
         evaluate(task, params, SEED, SMALL)

@@ -1,7 +1,8 @@
 """What adapts or trains is never what scores."""
 
-from edge_fed.evaluation import evaluate, onboard
+from edge_fed.evaluation import evaluate
 from edge_fed.federated.local_update import initial_state, local_update
+from edge_fed.onboarding import onboard
 from edge_fed.rollouts import Sampler
 from tests.edge_fed.test_evaluation import SEED, SMALL, navigation
 

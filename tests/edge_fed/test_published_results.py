@@ -13,8 +13,9 @@ import pytest
 
 from edge_fed.config import Overrides
 from edge_fed.envs import make_family
-from edge_fed.evaluation import evaluate, onboard
+from edge_fed.evaluation import evaluate
 from edge_fed.federated.task import initial_params, make_task
+from edge_fed.onboarding import onboard
 from tests.edge_fed.federated.runs import gridworld, navigation, play, tasks_of
 
 pytestmark = [pytest.mark.seeds, pytest.mark.timeout(300)]

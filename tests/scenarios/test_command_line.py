@@ -32,7 +32,7 @@ def test_run_prints_exactly_one_object(file: str, capsys: pytest.CaptureFixture[
         "plain",
         6,
     )
-    assert len(found["metrics"]["onboarding"]) == 4
+    assert len(found["metrics"]["onboarding"]) == 5
     assert "round 6/6" in captured.err
 
 

@@ -65,7 +65,7 @@ def test_measurements_are_those_of_the_plain_loop(tmp_path: Path) -> None:
     scenario = tiny(ONBOARDING + timeline, "algorithm.participation=0.5")
     expected, found = as_json(run_plain(scenario, Silent())), as_json(inproc(scenario, tmp_path / "run"))
     assert found["metrics"] == expected["metrics"]
-    assert [row["goal"] for row in found["metrics"]["onboarding"]] == [0] * 4 + [8] * 4
+    assert [row["goal"] for row in found["metrics"]["onboarding"]] == [0] * 5 + [8] * 5
     assert found["bytes_sent"] > 0
     assert found["bytes_received"] > 0
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from edge_fed.config import overrides_by_goal
-from edge_fed.evaluation import evaluate, onboard
+from edge_fed.evaluation import evaluate
 from edge_fed.federated.per_fedavg_pg import full_attendance, per_fedavg_pg
 from edge_fed.federated.task import initial_params, make_task
+from edge_fed.onboarding import onboard
 from scenarios.cast import make_folder
 from scenarios.outcome import Outcome, Signalled
 from scenarios.plain import hashes, run_plain
@@ -69,9 +70,9 @@ def test_onboarders_measure_what_their_boundary_gives() -> None:
     reports = [line for line in outcome.evaluations if line["kind"] == "onboarding"]
     assert [(line["agent"], line["round"]) for line in reports] == [(0, 2), (8, 6)]
     task = make_task(scenario, 8, overrides_by_goal(scenario)[0])
-    assert [row["goal"] for row in outcome.onboarding] == [0] * 4 + [8] * 4
+    assert [row["goal"] for row in outcome.onboarding] == [0] * 5 + [8] * 5
     short = plain(tiny(ONBOARDING, "algorithm.rounds=2", "onboarding.goals=0"))
-    assert short.onboarding == outcome.onboarding[:4]
+    assert short.onboarding == outcome.onboarding[:5]
     fresh = onboard(task, initial_params(scenario), scenario.seed, scenario.onboarding, lambda _done: None)
     untrained = plain(tiny(ONBOARDING, "algorithm.rounds=0"))
     assert untrained.onboarding == fresh.rows

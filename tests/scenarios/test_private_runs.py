@@ -76,7 +76,7 @@ def test_a_private_run_is_stated_and_not_replayable(
     """Every record says that noise was on; verify names the reason and has its exit code."""
     outcome = inproc(tiny(ONBOARDING + PRIVACY), tmp_path / "run")
     assert all(line["private_noise"] and not line["metrics"] for line in outcome.rounds)
-    assert outcome.evaluated == {} and len(outcome.onboarding) == 4
+    assert outcome.evaluated == {} and len(outcome.onboarding) == 5
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["privacy"] == outcome.privacy
     assert outcome.privacy is not None

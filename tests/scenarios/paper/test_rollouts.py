@@ -8,8 +8,8 @@ import pytest
 
 from edge_fed.config import Overrides
 from edge_fed.errors import ConfigError
-from edge_fed.evaluation import onboard, trained_from_scratch
 from edge_fed.federated.task import initial_params, make_task
+from edge_fed.onboarding import onboard, trained_from_scratch
 from scenarios.paper.gathering import ROLLOUTS
 from scenarios.paper.rollouts import (
     BUDGET,

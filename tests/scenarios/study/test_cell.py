@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from edge_fed.config import Agents, Attack, Overrides
-from edge_fed.evaluation import onboard
 from edge_fed.federated.task import make_task
+from edge_fed.onboarding import onboard
 from scenarios.plain import PlainRun, hashes
 from scenarios.study.cell import run_cell
 from scenarios.study.plan import load_study
@@ -67,7 +67,7 @@ def test_held_out_rows_are_what_an_onboarder_measures(study):
     measured = {
         (row.policy, row.m): row.value
         for row in cell.rows
-        if row.outcome == "return" and row.policy in ("learned", "random", "scratch")
+        if row.outcome == "return" and row.policy in ("learned", "careful", "random", "scratch")
     }
     assert measured == expected
 
