@@ -161,20 +161,23 @@ def assign(tree: Tree, kind: type[msgspec.Struct], setting: str, faults: list[Fa
 def _enter(place: Any, known: Any, part: str, path: str, faults: list[Fault]) -> tuple[Any, Any]:
     """One step down the tree and the types; (None, None) after a fault."""
     if isinstance(place, list):
-        return (place[int(part)], _item(known)) if _index(place, part, path, faults) else (None, None)
-    fields = _fields(known)
-    if fields and part not in fields:
-        faults.append(Fault(path, "unknown key", f"{nearest(part, fields)}; given by --set"))
-        return None, None
-    field = fields.get(part)
-    if part not in place:
-        default = field.default if field and field.default is not msgspec.NODEFAULT else None
-        place[part] = msgspec.json.decode(msgspec.json.encode(default)) if default is not None else {}
-    below = place[part]
+        if not _index(place, part, path, faults):
+            return None, None
+        below, kind = place[int(part)], _item(known)
+    else:
+        fields = _fields(known)
+        if fields and part not in fields:
+            faults.append(Fault(path, "unknown key", f"{nearest(part, fields)}; given by --set"))
+            return None, None
+        field = fields.get(part)
+        if part not in place:
+            default = field.default if field and field.default is not msgspec.NODEFAULT else None
+            place[part] = msgspec.json.decode(msgspec.json.encode(default)) if default is not None else {}
+        below, kind = place[part], field.type if field else None
     if not isinstance(below, dict | list):
         faults.append(Fault(path, "is no table or list, nothing can be set below it", "given by --set"))
         return None, None
-    return below, field.type if field else None
+    return below, kind
 
 
 def _put(place: Any, last: str, value: Any, path: str, faults: list[Fault]) -> bool:
