@@ -7,8 +7,7 @@ delta = onehot(a) - pi, logits l and their tangent l' along v:
     sum w psi       = reverse pass of w delta
     sum q Psi v     = tangent of the reverse pass of q delta, where delta' = -pi (l' - <pi, l'>)
 
-Parameters are the layers' matrices in order, row-major, ``[in + 1, out]``: the bias is the last row, met
-by a column of ones beside each layer's input, so a layer is one matrix product.
+Parameters and passes are those of `edge_fed.policies.network`.
 """
 
 from collections.abc import Sequence
@@ -22,10 +21,17 @@ from numpy.random import Generator
 from edge_fed.arguments import read_args
 from edge_fed.params import F8, I8
 from edge_fed.policies.categorical import Categorical
+from edge_fed.policies.network import (
+    OUTPUT_SD,
+    Network,
+    flat,
+    flattened,
+    observation_size,
+    observations,
+    views,
+)
 from edge_fed.spaces import Spaces, States
 
-HIDDEN_SD = 0.5  # science.md A14: W1 ~ N(0, 0.5^2), W_out ~ N(0, 0.1^2), zero biases
-OUTPUT_SD = 0.1
 SAFE_LOGIT = 300.0  # exp of twice this is finite; hidden units are within [-1, 1], so weights bound logits
 
 
@@ -34,9 +40,11 @@ class MlpArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         hidden: Units of each hidden layer.
+        output_sd: Of the last layer's initial weights; 0 starts from the uniform policy.
     """
 
     hidden: Annotated[tuple[Annotated[int, Meta(ge=1, le=65_536)], ...], Meta(min_length=1)] = (32,)
+    output_sd: Annotated[float, Meta(ge=0, le=10)] = OUTPUT_SD
 
 
 class MlpTrace:
@@ -90,71 +98,56 @@ class MlpTangent:
 
     __slots__ = ("direction", "inputs", "logits", "pi", "scores", "slopes", "trace", "units")
 
-    def __init__(self, trace: MlpTrace, direction: list[F8]) -> None:
+    def __init__(self, trace: MlpTrace, direction: list[F8], network: Network) -> None:
         self.trace = trace
         self.direction = direction
-        self.inputs = [_flat(layer) for layer in trace.layers]
-        self.slopes: list[F8] = []
-        self.units: list[F8] = []
-        self.pi = _flat(trace.odds) / _flat(trace.cdf[:, :, -1:])
-        logits = self.inputs[0] @ direction[0]
-        for inputs, weights, along in zip(self.inputs[1:], trace.weights[1:], direction[1:], strict=True):
-            slope = _slope(inputs)
-            logits *= slope  # so far the tangent of this hidden layer before its tanh
-            self.slopes.append(slope)
-            self.units.append(logits)
-            logits = logits @ weights[:-1]
-            logits += inputs @ along
+        self.inputs = [flat(layer) for layer in trace.layers]
+        self.pi = flat(trace.odds) / flat(trace.cdf[:, :, -1:])
+        logits, self.slopes, self.units = network.tangent(self.inputs, trace.weights, direction)
         logits -= np.einsum("na,na->n", self.pi, logits)[:, None]
         self.logits = logits
         self.scores = logits.ravel()[_chosen(trace)].reshape(trace.actions.shape)
 
 
 class Mlp(Categorical):
-    """The neural policy of any hidden sizes over vector observations."""
+    """The neural policy of any hidden sizes over observations in a box of any shape."""
 
-    def __init__(self, spaces: Spaces, hidden: Sequence[int] = (32,)) -> None:
-        if spaces.num_states is not None or len(spaces.observation_shape) != 1:
-            raise ValueError(
-                "policy 'mlp' needs observations that are vectors; this family has "
-                + (f"{spaces.num_states} states" if spaces.num_states else str(spaces.observation_shape))
-                + ": use policy 'softmax' for finite states"
-            )
+    def __init__(self, spaces: Spaces, hidden: Sequence[int] = (32,), output_sd: float = OUTPUT_SD) -> None:
+        inputs = observation_size(spaces, "mlp")
         self.num_actions = spaces.finite_actions("mlp")
-        self.sizes = (*spaces.observation_shape, *hidden, self.num_actions)
-        self.shapes = tuple((i + 1, o) for i, o in zip(self.sizes, self.sizes[1:], strict=False))
-        self.ends = tuple(int(end) for end in np.cumsum([rows * columns for rows, columns in self.shapes]))
-        self.dimension = self.ends[-1]
-        self.description = f"mlp {'-'.join(map(str, self.sizes))} tanh softmax"
-
-    def split(self, params: F8) -> list[F8]:
-        """The matrices ``[in + 1, out]`` as views of ``params`` ``[d]``."""
-        begins = (0, *self.ends)
-        return [
-            params[b:e].reshape(shape) for b, e, shape in zip(begins, self.ends, self.shapes, strict=False)
-        ]
+        self.network = Network((inputs, *hidden, self.num_actions))
+        self.dimension = self.network.weights
+        self.description = f"mlp {'-'.join(map(str, self.network.sizes))} tanh softmax"
+        self._output_sd = output_sd
+        self._axes = len(spaces.observation_shape)
 
     def initial(self, rng: Generator) -> F8:
         """Normal weights (hidden sd 0.5, output sd 0.1; science.md A14), zero biases, ``[d]``."""
         params = np.zeros(self.dimension)
-        matrices = self.split(params)
-        for matrix in matrices:
-            sd = OUTPUT_SD if matrix is matrices[-1] else HIDDEN_SD
-            matrix[:-1] = rng.normal(scale=sd, size=matrix[:-1].shape)
+        self.network.draw(rng, params, self._output_sd)
         return params
 
     def begin(self, params: F8, states: States) -> MlpTrace:
-        """Opens the record of a rollout through ``states`` ``[H+1, m, q]``; allocates all of its arrays."""
+        """Opens the record of a rollout through ``states`` ``[H+1, m, *s]``; allocates all of its arrays."""
         steps, m = states.shape[:2]
-        layers = [np.empty((steps, m, rows)) for rows, _ in self.shapes]
-        for layer in layers:
-            layer[:, :, -1] = 1.0
-        odds, cdf = np.empty((2, steps, m, self.sizes[-1]))
+        layers = self.network.open(steps, m)
+        odds, cdf = np.empty((2, steps, m, self.num_actions))
         actions = np.empty((steps, m), dtype=np.int64)
-        trace = MlpTrace(params, self.split(params), layers, odds, cdf, actions)
+        trace = MlpTrace(params, self.network.split(params), layers, odds, cdf, actions)
         # Views of every step, made once: making them inside `act` costs as much as the arithmetic.
+        seen = observations(layers[0], states)
         trace.steps = list(
-            zip(states, odds, cdf, cdf[:, :, -1:], trace.actions, *_views(layers), strict=True)
+            zip(
+                states,
+                odds,
+                cdf,
+                cdf[:, :, -1:],
+                trace.actions,
+                seen,
+                layers[0],
+                *views(layers[1:]),
+                strict=True,
+            )
         )
         return trace
 
@@ -164,8 +157,8 @@ class Mlp(Categorical):
         The sum is left unnormalised: the first a with cdf_a >= u * total. As u < 1, the last always
         holds, whatever the rounding.
         """
-        states, odds, cdf, total, actions, observations, inputs, *hidden = trace.steps[h]
-        np.copyto(observations, states)
+        states, odds, cdf, total, actions, seen, inputs, *hidden = trace.steps[h]
+        np.copyto(seen, states)
         for weights, units, outputs in zip(trace.weights, hidden[::2], hidden[1::2], strict=False):
             np.matmul(inputs, weights, out=units)
             np.tanh(units, out=units)
@@ -179,12 +172,8 @@ class Mlp(Categorical):
         return actions  # type: ignore[no-any-return]
 
     def log_prob(self, params: F8, states: States, actions: I8) -> F8:
-        """Log pi(a | s) for any leading shape of states ``[..., q]``."""
-        *hidden, last = self.split(params)
-        units = np.asarray(states, dtype=np.float64)
-        for weights in hidden:
-            units = np.tanh(units @ weights[:-1] + weights[-1])
-        logits = units @ last[:-1] + last[-1]
+        """Log pi(a | s) for any leading shape of states ``[..., *s]``."""
+        logits = self.network.outputs(params, flattened(states, self._axes))
         logits = logits - logits.max(axis=-1, keepdims=True)
         log_pi = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
         picked: F8 = np.take_along_axis(log_pi, actions[..., None], -1)[..., 0]
@@ -192,21 +181,15 @@ class Mlp(Categorical):
 
     def score(self, trace: MlpTrace, w: F8) -> F8:
         """Sum of w psi, ``[d]``: one reverse pass."""
-        delta = _flat(trace.odds) * _flat(w[:, :, None] / -trace.cdf[:, :, -1:])
+        delta = flat(trace.odds) * flat(w[:, :, None] / -trace.cdf[:, :, -1:])
         delta.ravel()[_chosen(trace)] += w.ravel()
         result = np.empty(self.dimension)
-        gradients = self.split(result)
-        for level in range(len(gradients) - 1, -1, -1):
-            inputs = _flat(trace.layers[level])
-            np.matmul(inputs.T, delta, out=gradients[level])
-            if level:
-                delta = delta @ trace.weights[level][:-1].T
-                delta *= _slope(inputs)
+        self.network.reverse([flat(layer) for layer in trace.layers], trace.weights, delta, result)
         return result
 
     def tangent(self, trace: MlpTrace, v: F8) -> MlpTangent:
         """One forward-mode pass along ``v`` ``[d]``."""
-        return MlpTangent(trace, self.split(v))
+        return MlpTangent(trace, self.network.split(v), self.network)
 
     def second(self, tangent: MlpTangent, w: F8, q: F8) -> F8:
         """Sum of (w psi + q Psi v), ``[d]``: a reverse pass of q delta together with its tangent."""
@@ -218,39 +201,11 @@ class Mlp(Categorical):
         delta.ravel()[chosen] += flat_q.ravel()
         change.ravel()[chosen] += flat_w.ravel()
         result = np.empty(self.dimension)
-        gradients = self.split(result)
-        for level in range(len(gradients) - 1, -1, -1):
-            inputs = tangent.inputs[level]
-            np.matmul(inputs.T, change, out=gradients[level])
-            if level:
-                units, slope = tangent.units[level - 1], tangent.slopes[level - 1]
-                gradients[level][:-1] += units.T @ delta
-                back = trace.weights[level][:-1].T
-                change = change @ back
-                change += delta @ tangent.direction[level][:-1].T
-                delta = delta @ back
-                change *= slope
-                change -= 2.0 * inputs[:, :-1] * units * delta
-                delta *= slope
+        forward = (tangent.slopes, tangent.units)
+        self.network.reverse_tangent(
+            tangent.inputs, trace.weights, tangent.direction, forward, (delta, change), result
+        )
         return result
-
-
-def _views(layers: list[F8]) -> list[F8]:
-    """For each layer its values without the ones, then with: what `act` writes and reads."""
-    return [view for layer in layers for view in (layer[:, :, :-1], layer)]
-
-
-def _flat(array: F8) -> F8:
-    """``[H+1, m, k]`` as ``[(H+1) m, k]``, contiguous."""
-    return np.ascontiguousarray(array).reshape(-1, array.shape[-1])
-
-
-def _slope(inputs: F8) -> F8:
-    """Derivative of tanh at the units that ``inputs`` holds beside its ones, ``[n, units]``."""
-    units = inputs[:, :-1]
-    slope = units * units
-    np.subtract(1.0, slope, out=slope)
-    return slope
 
 
 def _chosen(trace: MlpTrace) -> I8:
@@ -267,4 +222,5 @@ def make_mlp(spaces: Spaces, args: dict[str, Any]) -> Mlp:
     Raises:
         ValueError: An arg is unknown, of a wrong type or out of bounds; the message names it.
     """
-    return Mlp(spaces, read_args(MlpArgs, args, "mlp").hidden)
+    settings = read_args(MlpArgs, args, "mlp")
+    return Mlp(spaces, settings.hidden, settings.output_sd)

@@ -105,7 +105,7 @@ def test_every_block_learns_at_the_initial_parameters():
     """The gradient of every weight and bias is nonzero at initialization (no frozen layer)."""
     policy, record, _, _, _, w, _ = case((6, 5), 7)
     gradient = policy.score(record(policy.initial(np.random.default_rng(0))), w)
-    assert all(block.all() for block in policy.split(gradient))
+    assert all(block.all() for block in policy.network.split(gradient))
 
 
 def test_equal_seeds_give_equal_parameters():
@@ -132,14 +132,46 @@ def test_wrong_arguments_are_named(args, named):
         make_mlp(SPACES, args)
 
 
-@pytest.mark.parametrize(
-    "spaces",
-    [
-        Spaces(num_actions=4, observation_shape=(), num_states=25),
-        Spaces(num_actions=4, observation_shape=(3, 3)),
-    ],
-)
-def test_observations_that_are_no_vectors_are_refused(spaces):
-    """Finite states and images are refused; the message names what the family has."""
-    with pytest.raises(ValueError, match="needs observations that are vectors"):
-        make_mlp(spaces, {})
+def test_finite_states_are_refused():
+    """The message names what the family has, and the policy for it."""
+    with pytest.raises(ValueError, match="this family has 25 states: use policy 'softmax'"):
+        make_mlp(Spaces(num_actions=4, observation_shape=(), num_states=25), {})
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (1, 2, 3), (6, 1)])
+def test_observations_of_any_shape_are_flattened(shape):
+    """A box of any shape gives what the same numbers in a row give, to the bit."""
+    row, box = (Mlp(Spaces(num_actions=8, observation_shape=s), (5,)) for s in ((6,), shape))
+    rng = np.random.default_rng(0)
+    params, v = rng.normal(size=(2, row.dimension))
+    w, q = rng.normal(size=(2, 4, 3))
+    states, noise = rng.normal(size=(4, 3, 6)), rng.random((4, 3, 1))
+    found = []
+    for policy, seen in ((row, states), (box, states.reshape(4, 3, *shape))):
+        later = np.empty_like(seen)  # a rollout fills the states after `begin`
+        trace = policy.begin(params, later)
+        for h in range(4):
+            later[h] = seen[h]
+            policy.act(trace, h, noise[h])
+        tangent = policy.tangent(trace, v)
+        found.append(
+            [
+                trace.actions,
+                policy.log_prob(params, seen, trace.actions),
+                policy.kl(params, v, seen),
+                policy.score(trace, w),
+                policy.second(tangent, w, q),
+            ]
+        )
+    assert row.description == box.description
+    for one, other in zip(*found, strict=True):
+        assert one.tobytes() == other.tobytes() and one.any()
+
+
+def test_without_output_weights_it_starts_uniform():
+    """``output_sd = 0``: every action has the probability 1/8 in any state; hidden weights are drawn."""
+    policy = make_mlp(SPACES, {"output_sd": 0.0})
+    params = policy.initial(np.random.default_rng(0))
+    states = np.random.default_rng(1).normal(size=(5, 2))
+    log_pi = policy.log_prob(params, states, np.arange(5))
+    assert np.allclose(log_pi, -np.log(8), rtol=0, atol=1e-15) and params[:64].all()
