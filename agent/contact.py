@@ -13,8 +13,8 @@ Jitter = Callable[[int], float]
 Wait = Literal["", "server", "answer", "work"]
 """Nothing; a server at all; a word from the server of this session; something to do."""
 
-FIRST_RETRY_S = 0.1
-LONGEST_RETRY_S = 2.0  # a server that hears but does not answer is busy: do not add to it
+FIRST_RETRY_S = 0.5
+LONGEST_RETRY_S = 8.0  # a server that hears but does not answer is busy, or its link slow: do not add to it
 UNREACHABLE_RETRY_S = 1.0  # the socket itself tells when it has found a server; this is for its silence
 NAME_AFTER_S = 2.0  # no wait stays silent for longer
 NAME_AGAIN_S = 10.0  # for waits that are in order, beside a living server
@@ -28,6 +28,9 @@ class Contact:
         now: Monotonic seconds.
         give_up_after_s: Silence after which the program ends.
         jitter: Draws that keep a fleet from registering in step.
+
+    Attributes:
+        doubts: The session was given up for the server's silence alone, and nothing is known of its end.
     """
 
     def __init__(self, now: float, give_up_after_s: float, jitter: Jitter) -> None:
@@ -37,11 +40,13 @@ class Contact:
         self.joined = False
         self.ever = False
         self.reached = False
+        self.doubts = False
         self._jitter = jitter
         self._heard = now
         self._sent = now
         self._attempt = 0
         self._register_at = now
+        self._times = 1.0  # the lease that the server named counts so many times
         self._waiting_for: Wait = ""
         self._name_at = math.inf
 
@@ -58,15 +63,24 @@ class Contact:
         """Something was sent within the session."""
         self._sent = now
 
-    def joined_at(self, now: float, heartbeat_s: float, lease_s: float) -> None:
-        """The server granted a session."""
-        self.joined, self.heartbeat_s, self.lease_s = True, heartbeat_s, lease_s
+    def joined_at(self, now: float, heartbeat_s: float, lease_s: float, *, same: bool = False) -> None:
+        """The server granted a session; ``same``: the one that was given up, so that it was alive.
+
+        Then only its link is slow, and to register again each time would make it slower: the agent's own
+        patience doubles, up to the one that it has with a server that is gone.
+        """
+        if same:
+            self._times *= 2
+        self.doubts = False
+        self.joined, self.heartbeat_s = True, heartbeat_s
+        self.lease_s = max(lease_s, min(self._times * lease_s, self.give_up_after_s))
         self._attempt = 0
         self.heard(now)
         self.sent(now)
 
-    def lost(self, now: float) -> None:
-        """The session is gone: register at once."""
+    def lost(self, now: float, *, silent: bool = False) -> None:
+        """The session is gone, or seems so for the server's silence alone: register at once."""
+        self.doubts = silent
         self.joined = self.reached = False
         self._attempt = 0
         self._register_at = now
@@ -80,7 +94,7 @@ class Contact:
 
     def unreachable(self, now: float) -> None:
         """Nobody takes messages: register when the socket has found a server, or look again soon."""
-        self.joined = self.reached = False
+        self.joined = self.reached = self.doubts = False
         self._attempt = 0
         self._register_at = now + UNREACHABLE_RETRY_S
 

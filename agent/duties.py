@@ -86,10 +86,14 @@ class Duties:
 
     # --- the session -------------------------------------------------------------------------------
 
-    def welcome(self, welcome: m.Welcome, run: bytes, out: Script) -> None:
-        """A session was granted: build what the run needs, unless it stands from an earlier session."""
+    def welcome(self, welcome: m.Welcome, run: bytes, out: Script, *, same: bool = False) -> None:
+        """A session was granted: build what the run needs, unless it stands from an earlier session.
+
+        ``same``: it is the session before, in which what was sent may be on its way still.
+        """
         self.role, self.held, self._features = welcome.role, 0, welcome.features
-        self.outbox.new_session()
+        if not same:
+            self.outbox.new_session()
         if welcome.role == "onboard":
             self.outbox.drop("update")
             self.outbox.put("request", Parcel(self._request))

@@ -1,13 +1,11 @@
 """What an agent has said and not yet seen arrive: kept, and sent again when it must have been lost.
 
 A DEALER reconnects unseen and what was in its pipe is gone, so delivery is inferred. The pipe is first in
-first out and the server answers every heartbeat: the answer to a heartbeat that went out AFTER a message
-proves that the message was processed or lost. If its receipt has not come by then, it was lost. Heartbeats
-and answers may be lost, too: one that is open for longer than a lease is no longer counted, or every loss
-would make the next one be noticed later.
+first out, and the server answers every heartbeat with the number of the last message that it has received,
+behind the receipts that it owes: a parcel with a lower number and without a receipt was lost. Until such an
+answer comes it may be on its way, however long that takes.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -29,7 +27,7 @@ class Parcel(msgspec.Struct):
         key: What it answers; an equal question gets it again instead of new work.
         travelling: It was sent in this session and is not known to be lost.
         delivered: The server has it, in this session.
-        before: Heartbeats that were unanswered when it was sent.
+        number: Of the message that carried it last, within the session.
     """
 
     message: Message
@@ -38,7 +36,7 @@ class Parcel(msgspec.Struct):
     key: object = None
     travelling: bool = False
     delivered: bool = False
-    before: int = 0
+    number: int = 0
 
 
 class Outbox:
@@ -46,7 +44,6 @@ class Outbox:
 
     def __init__(self) -> None:
         self._parcels: dict[Kind, Parcel] = {}
-        self._open_beats: deque[float] = deque()  # when those left that were not answered yet
 
     def put(self, kind: Kind, parcel: Parcel) -> None:
         """Replaces the parcel of this kind."""
@@ -71,7 +68,7 @@ class Outbox:
         waiting = (p for p in self._parcels.values() if not p.travelling and not p.delivered)
         due = [p for p in waiting if legal(type(p.message))]
         for parcel in due:
-            parcel.travelling, parcel.before = True, len(self._open_beats)
+            parcel.travelling = True
         return due
 
     def again(self, kind: Kind) -> None:
@@ -79,29 +76,17 @@ class Outbox:
         if parcel := self._parcels.get(kind):
             parcel.travelling = parcel.delivered = False
 
-    def beat(self, now: float) -> None:
-        """A heartbeat goes out."""
-        self._open_beats.append(now)
+    def answered(self, heard: int) -> None:
+        """A heartbeat's answer: a parcel that the server should have received by then was lost.
 
-    def beat_answered(self, now: float, lease_s: float) -> None:
-        """An answer came; a parcel that it overtook without a receipt was lost."""
-        while self._open_beats and now - self._open_beats[0] > lease_s:
-            self._open_beats.popleft()
-            for parcel in self._travelling():
-                parcel.before = max(0, parcel.before - 1)
-        if self._open_beats:
-            self._open_beats.popleft()
-        for parcel in self._travelling():
-            if parcel.before > 0:
-                parcel.before -= 1
-            else:
+        Args:
+            heard: Number of the last message that the server has received.
+        """
+        for parcel in self._parcels.values():
+            if parcel.number <= heard:
                 parcel.travelling = False
 
     def new_session(self) -> None:
         """Nothing that was sent before counts."""
-        self._open_beats.clear()
         for parcel in self._parcels.values():
             parcel.travelling = parcel.delivered = False
-
-    def _travelling(self) -> list[Parcel]:
-        return [p for p in self._parcels.values() if p.travelling and not p.delivered]

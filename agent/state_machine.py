@@ -43,6 +43,7 @@ class Machine:
         self._contact = Contact(now, plan.give_up_after_s, jitter)
         self._duties = Duties(plan.request())
         self._session = Session("agent", now=now)
+        self._welcomed = b""  # session id of the last WELCOME
         self._last_counted = 0
         self._committed = 0
         self._progress = 0
@@ -96,7 +97,7 @@ class Machine:
             return
         if contact.lease_over(now):
             self._out.log("warning", f"the server has been silent for {silent}; registering again")
-            contact.lost(now)
+            contact.lost(now, silent=True)
         self._name_wait(now)  # before another try, which is not known yet to reach anybody
         if contact.register_due(now):
             self._register(now)
@@ -108,9 +109,8 @@ class Machine:
         self._send(self._plan.register(self._session.run), now)
 
     def _beat(self, now: float) -> None:
-        self._duties.outbox.beat(now)
-        phase, held = self._duties.phase, self._duties.held
-        self._send(m.Heartbeat(phase=phase, progress=self._progress, round=held), now)
+        phase, held, heard = self._duties.phase, self._duties.held, self._session.received
+        self._send(m.Heartbeat(phase=phase, progress=self._progress, round=held, heard=heard), now)
 
     def _post(self, now: float) -> None:
         """Sends whatever the session allows and the server lacks."""
@@ -121,6 +121,7 @@ class Machine:
             self._out.tell("ready", role=self._duties.role)
         for parcel in self._duties.outbox.take(self._session.may_send):
             self._send(parcel.message, now, parcel.tensors)
+            parcel.number = self._session.sent
             if isinstance(parcel.message, m.Update):
                 self._out.tell("sent", round=parcel.round)
 
@@ -190,11 +191,13 @@ class Machine:
         except msgspec.ValidationError as error:
             self._exit(ExitCode.REFUSED, f"the server's limits cannot be kept: {error}")
             return
-        self._contact.joined_at(now, self.limits.heartbeat_s, self.limits.lease_s)
+        same = self._contact.doubts and self._session.sid == self._welcomed
+        self._welcomed = self._session.sid
+        self._contact.joined_at(now, self.limits.heartbeat_s, self.limits.lease_s, same=same)
         self._last_counted = message.last_counted
         self._idle_since = now
         self._out.tell("registered", role=message.role, run=event.header.run.hex())
-        self._duties.welcome(message, event.header.run, self._out)
+        self._duties.welcome(message, event.header.run, self._out, same=same)
         if message.role == "train" and self._plan.at != "final":
             text = f"goal {self._plan.agent} trains in this run: --at is for onboarders and has no effect"
             self._out.log("warning", text, hint="add --onboard")
@@ -219,9 +222,9 @@ class Machine:
             self._contact.lost(now)
             self._register(now)
 
-    def _heartbeat(self, message: m.Heartbeat, _event: e.Received, now: float) -> None:
+    def _heartbeat(self, message: m.Heartbeat, _event: e.Received, _now: float) -> None:
         self._server_says = message.message
-        self._duties.outbox.beat_answered(now, self._contact.lease_s)
+        self._duties.outbox.answered(message.heard)
 
     def _theta(self, message: m.Theta, event: e.Received, _now: float) -> None:
         self._duties.theta(event, message, self._out)

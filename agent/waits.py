@@ -30,5 +30,8 @@ def line(
         return "warning", f"waiting for {whom(contact)} at {address}: {waited}, giving up in {left:.0f} s"
     if what == "answer":
         lease = f"registering again after {contact.lease_s:.0f} s"
-        return "warning", f"waiting for a sign of life of the server: {waited}, {lease}"
+        level: Level = (
+            "info" if contact.silent_s(now) < contact.lease_s / 2 else "warning"
+        )  # a slow link may be
+        return level, f"waiting for a sign of life of the server: {waited}, {lease}"
     return "info", f"waiting for the server: {waited}; {says or 'nothing was asked of this agent yet'}"

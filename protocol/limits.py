@@ -6,7 +6,7 @@ import msgspec
 
 MAGIC = b"EFED"
 MAJOR = 1  # peers of another major are refused
-MINOR = 1  # both sides use the lower one
+MINOR = 2  # both sides use the lower one
 
 PREAMBLE_BYTES = 8  # magic 4 | major u8 | minor u8 | flags u16
 MAX_HEADER_BYTES = 64 * 1024  # checked before unpacking: a decoder's memory grows with its input

@@ -201,12 +201,15 @@ class Heartbeat(Message, frozen=True, kw_only=True, tag="HEARTBEAT"):
             onboarding, serving, held, finished.
         progress: Agent: local steps done in the phase. Server: its round.
         round: The newest THETA that the sender holds.
+        heard: Number of the last message of this session that the sender received; what was sent before it
+            on the same connection has arrived, or is lost. 0: it does not say (a peer of a minor below 2).
         message: A line for people, e.g. what is waited for and the time left.
     """
 
     phase: Text
     progress: UInt = 0
     round: UInt = 0
+    heard: UInt = 0
     message: Text = ""
 
 

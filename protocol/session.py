@@ -131,6 +131,16 @@ class Session:
         self._sent = 0
         self._received = 0
 
+    @property
+    def sent(self) -> int:
+        """Number of the last message that this side sent within the session; 0: none yet."""
+        return self._sent
+
+    @property
+    def received(self) -> int:
+        """Number of the last message that came within the session; 0: none yet."""
+        return self._received
+
     def may_send(self, message: type[Message]) -> bool:
         """Whether the order allows this side to send a message of this type now."""
         sends = FROM_AGENT if self.side == "agent" else FROM_SERVER

@@ -48,7 +48,10 @@ class Member:
         phase: What it does, as it said last.
         progress: Local steps done in the phase.
         asked: What it was sent to work on: kind, round.
-        asked_at: When; with ``asked_peer`` it decides whether to send again.
+        asked_at: When; with ``asked_peer`` and ``asked_number`` it decides whether to send again.
+        heard: Number of the last message that it has received, as it said; 0: it does not say.
+        welcomed_at: When WELCOME went out last.
+        welcomes: How often WELCOME went out since it was READY.
         repeated: How often it was sent again.
         reports: Reports of onboarding that were taken from it.
         malformed: Malformed messages in a row.
@@ -76,6 +79,10 @@ class Member:
         self.asked: tuple[str, int] = ("", 0)
         self.asked_at = -math.inf
         self.asked_peer = b""
+        self.asked_number = 0
+        self.heard = 0
+        self.welcomed_at = -math.inf
+        self.welcomes = 0
         self.repeated = 0
         self.reports = 0
         self.malformed = 0
@@ -95,14 +102,23 @@ class Member:
         """Notes what it is asked for; the transfer of ``size`` bytes, there and back, extends its lease."""
         self.repeated = self.repeated + 1 if self.asked == (kind, round_) else 0
         self.asked, self.asked_at, self.asked_peer = (kind, round_), now, self.peer
+        self.asked_number = self.session.sent + 1  # it goes out next
         self.session.extend(2 * size / MIN_LINK_RATE)
+
+    def welcome_due(self, peer: bytes, pause_s: float, now: float) -> bool:
+        """Whether a repeated REGISTER over this connection gets WELCOME again, or it may be on its way."""
+        pause_s *= 2 ** min(max(0, self.welcomes - 1), MAX_DOUBLINGS)
+        return self.ready or peer != self.peer or now - self.welcomed_at > pause_s
 
     def overdue(self, size: int, pause_s: float, now: float) -> bool:
         """Whether what it was asked for must have been lost: another connection, or time enough.
 
-        The pause doubles with each repetition: on a link slower than ``MIN_LINK_RATE`` the questions would
-        pile up faster than the link carries them, and no answer would ever come.
+        What it has not yet received, nor anything behind it, may be on its way: on a slow link copies would
+        pile up faster than the link carries them. The pause doubles with each repetition for an agent that
+        does not say what it has received, or that receives the question and cannot use it.
         """
+        if self.peer == self.asked_peer and 0 < self.heard < self.asked_number:
+            return False
         pause_s *= 2 ** min(self.repeated, MAX_DOUBLINGS)
         return self.peer != self.asked_peer or now - self.asked_at > pause_s + size / MIN_LINK_RATE
 

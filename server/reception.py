@@ -23,7 +23,7 @@ from protocol.messages import (
 from protocol.session import Session
 from server.admission import Admission
 from server.ledger import Ledger
-from server.members import CHALLENGE_S, Challenge, Member, Members
+from server.members import CHALLENGE_S, Challenge, Member, Members, repeat_after_s
 from server.outbox import Outbox
 
 FULL = "this server has as many onboarders as it takes; this one waits for its turn and asks again"
@@ -61,6 +61,7 @@ class Reception:
         self._out = outbox
         self._new_id = new_id
         limits = Limits(heartbeat_s=federation.heartbeat_s, lease_s=federation.lease_s)
+        self._repeat_s = repeat_after_s(federation)
         self._limits: dict[str, float] = msgspec.to_builtins(limits)
 
     def register(self, peer: bytes, message: Register, now: float, minor: int = MINOR, key: str = "") -> None:
@@ -76,13 +77,15 @@ class Reception:
             return
         if known is not None and peer in known.left:  # READY may have overtaken it over the next connection
             return
+        if known is not None and not known.welcome_due(peer, self._repeat_s, now):
+            return  # the answer to an earlier copy is on its way
         if known is not None:  # its answer was lost, or it lost its connection: the same session
             known.session.receive(Header(), message, now)  # as for a new one: it stands outside sessions
             self._members.bind(known, peer)
             if known.ready:  # until its READY a round may open without it: a boundary waits for it
                 self._out.tell("registers_again", agent=known.agent, role=known.role)
             self._members.builds_again(known)
-            self._welcome(known)
+            self._welcome(known, now)
             return
         refusal = self._admission.refuse(message, minor)
         if refusal is not None:
@@ -126,7 +129,7 @@ class Reception:
             self._out.send(member, refusal)
             self._members.remove(member)
             return False
-        member.ready = True
+        member.ready, member.welcomes = True, 0
         member.fingerprint = message.fingerprint
         member.state_lost = message.stateful and message.state_tag < member.told_counted
         if member.state_lost:
@@ -229,9 +232,10 @@ class Reception:
                 f"agent {member.agent} attacks in this run, as [[agents]] says: {described(overrides.attack)}"
             )
             self._out.note("attacker", text, "warning", agent=member.agent)
-        self._welcome(member)
+        self._welcome(member, now)
 
-    def _welcome(self, member: Member) -> None:
+    def _welcome(self, member: Member, now: float) -> None:
+        member.welcomed_at, member.welcomes = now, member.welcomes + 1
         member.told_counted = self._ledger.last_counted.get(member.agent, 0)
         welcome = Welcome(
             role=member.role,

@@ -219,7 +219,7 @@ class Machine:
     def _heartbeat(self, member: Member, event: e.Received, now: float) -> None:
         message, course = event.message, self.course
         assert isinstance(message, m.Heartbeat)
-        member.phase, member.progress = message.phase, message.progress
+        member.phase, member.progress, member.heard = message.phase, message.progress, message.heard
         trains = member.role == "train"
         if trains:
             course.training.receipt(member)
@@ -228,7 +228,9 @@ class Machine:
         open_ = course.training.round
         number = open_.number if open_ else self.out.committed
         text = f"{text}; {place}" if place else text
-        self.out.send(member, m.Heartbeat(phase=course.phase, progress=number, round=number, message=text))
+        heard = member.session.received
+        answer = m.Heartbeat(phase=course.phase, progress=number, round=number, heard=heard, message=text)
+        self.out.send(member, answer)
         if member.ready and trains:
             course.training.remind(member, message, now)
             course.measuring.remind(member, message, now)

@@ -164,6 +164,7 @@ class Training:
                 self._of_another_round(member, message)
             else:
                 self._early[member.agent] = (message, delta)
+                self._owed[member.agent] = message.round
             return
         self._offer(round_, member, message, delta)
         self.settle(now)

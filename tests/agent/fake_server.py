@@ -34,7 +34,7 @@ class FakeServer:
             if isinstance(got.message, kind):
                 return got.message
             if isinstance(got.message, m.Heartbeat):
-                self.say(m.Heartbeat(phase="running"))
+                self.say(m.Heartbeat(phase="running", heard=self.session.received))
 
     def say(self, message: m.Message, **tensors: F8) -> None:
         """Sends one message."""

@@ -12,7 +12,7 @@ def contact(jitter: float = 1.0, patience_s: float = 60.0) -> Contact:
 
 @pytest.mark.parametrize(("jitter", "factor"), [(0.0, 0.5), (1.0, 1.0)])
 def test_pauses_double_up_to_a_bound_within_the_jitter(jitter: float, factor: float) -> None:
-    """REGISTERs that nobody answers: 0.1, 0.2, 0.4 ... 2 s, each shortened by up to a half."""
+    """REGISTERs that nobody answers: 0.5, 1, 2, 4, 8, 8 ... s, each shortened by up to a half."""
     made, now, pauses = contact(jitter), 0.0, []
     for _ in range(8):
         made.registering(now)
@@ -39,6 +39,18 @@ def test_the_lease_counts_from_the_servers_last_word() -> None:
     assert not made.lease_over(16.9) and made.lease_over(17.0)
     made.asleep(100.0)
     assert not made.lease_over(116.9) and made.lease_over(117.0)
+
+
+def test_a_session_that_was_given_up_too_early_is_given_more_time() -> None:
+    """The server was alive behind a slow link: 5, 10, 20 s, at most the patience with one that is gone."""
+    made, now, leases = contact(patience_s=18.0), 0.0, []
+    for _ in range(4):
+        made.joined_at(now, 1.0, 5.0, same=made.doubts)
+        leases.append(made.lease_s)
+        now += made.lease_s
+        made.lost(now, silent=True)
+    made.unreachable(now)
+    assert leases == [5.0, 10.0, 18.0, 18.0] and not made.doubts
 
 
 def test_patience_runs_only_outside_a_session() -> None:

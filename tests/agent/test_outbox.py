@@ -1,9 +1,7 @@
-"""Delivery is inferred from answered heartbeats, first in first out."""
+"""Delivery is inferred from what the server says that it has heard, first in first out."""
 
 from agent.outbox import Outbox, Parcel
 from protocol import messages as m
-
-LEASE_S = 5.0
 
 
 def anything(_kind: type[m.Message]) -> bool:
@@ -25,16 +23,14 @@ def test_what_the_order_forbids_waits() -> None:
     assert box.take(lambda kind: kind is not m.Pong) == [] and box.take(anything) == [parcel]
 
 
-def test_answers_to_earlier_heartbeats_prove_nothing() -> None:
-    """Two heartbeats were open when the parcel left: only the third answer proves that it was overtaken."""
+def test_answers_to_earlier_messages_prove_nothing() -> None:
+    """The parcel is message 4: an answer by a server that has heard 3 came before it, however late."""
     box, parcel = Outbox(), Parcel(m.Pong())
     box.put("update", parcel)
-    box.beat(0.0)
-    box.beat(0.0)
     box.take(anything)
-    box.beat(0.0)
-    for expected in ([], [], [parcel]):
-        box.beat_answered(0.0, LEASE_S)
+    parcel.number = 4
+    for heard, expected in ((0, []), (3, []), (3, []), (4, [parcel])):
+        box.answered(heard)
         assert box.take(anything) == expected
 
 
@@ -44,8 +40,7 @@ def test_a_confirmed_parcel_is_kept_and_not_sent_again() -> None:
     box.put("update", parcel)
     box.take(anything)
     box.confirm("update")
-    for _ in range(3):
-        box.beat_answered(0.0, LEASE_S)
+    box.answered(9)
     assert box.take(anything) == [] and box.get("update") is parcel
     box.new_session()
     assert box.take(anything) == [parcel]
@@ -59,29 +54,4 @@ def test_what_the_server_asks_for_again_goes_out_again() -> None:
     box.confirm("report")
     assert parcel.delivered and box.take(anything) == []
     box.again("report")
-    assert box.take(anything) == [parcel]
-
-
-def test_lost_heartbeats_do_not_put_off_what_is_lost_later() -> None:
-    """Three heartbeats were never answered: after a lease the answer to a later one proves the loss."""
-    box, parcel = Outbox(), Parcel(m.Pong())
-    for second in range(3):
-        box.beat(float(second))
-    box.put("update", parcel)
-    box.take(anything)
-    box.beat(9.0)
-    box.beat_answered(9.1, LEASE_S)
-    assert box.take(anything) == [parcel]
-
-
-def test_a_heartbeat_that_is_open_for_less_than_a_lease_still_counts() -> None:
-    """Its answer may be under way: it proves nothing about what left after it."""
-    box, parcel = Outbox(), Parcel(m.Pong())
-    box.beat(0.0)
-    box.put("update", parcel)
-    box.take(anything)
-    box.beat(1.0)
-    box.beat_answered(4.0, LEASE_S)
-    assert box.take(anything) == []
-    box.beat_answered(4.1, LEASE_S)
     assert box.take(anything) == [parcel]

@@ -66,7 +66,7 @@ def test_bytes_are_those_of_the_specification():
         b"\xa7session\xc4\x10" + ID + b"\xa3seq\x07" + b"\xa3run\xc4\x10" + ID[::-1] + b"\xa9committed\x02"
         b"\xa7message\x81\xa1t\xa4PING" + b"\xa7tensors\x90"
     )
-    assert encode(header, m.Ping()) == [b"EFED\x01\x01\x00\x00", expected]
+    assert encode(header, m.Ping()) == [b"EFED\x01\x02\x00\x00", expected]
 
 
 def test_chunks_are_the_vector_in_little_endian_order():

@@ -93,9 +93,9 @@ class FakeAgent:
         """REGISTER and READY."""
         return self.register(**fields) + self.ready()
 
-    def beat(self, phase: str = "idle", round_: int = 0) -> list[e.Command]:
-        """Sends HEARTBEAT."""
-        return self.send(m.Heartbeat(phase=phase, round=round_))
+    def beat(self, phase: str = "idle", round_: int = 0, heard: int = 0) -> list[e.Command]:
+        """Sends HEARTBEAT; with ``heard = 0`` that of an agent which does not say what it has received."""
+        return self.send(m.Heartbeat(phase=phase, round=round_, heard=heard))
 
     def last(self, kind: type[Kind]) -> Kind:
         """The newest message of a type."""

@@ -52,6 +52,7 @@ def test_a_ready_agent_that_registers_again_is_told_to_the_supervisor() -> None:
     fleet = Fleet()
     agent = fleet.agent(0)
     agent.register()
+    agent.reconnect()
     agent.register()
     assert fleet.told("registers_again") == []
     agent.ready()
@@ -61,6 +62,20 @@ def test_a_ready_agent_that_registers_again_is_told_to_the_supervisor() -> None:
     assert fleet.machine.members.eligible() == ()
     agent.ready()
     assert len(fleet.told("ready")) == 2
+
+
+def test_a_register_that_crosses_its_answer_gets_no_second_one() -> None:
+    """WELCOME may be on its way: over the same connection it is repeated after 2 s, then after 4 more."""
+    fleet = Fleet()
+    agent = fleet.agent(0)
+    agent.register()
+    for wait_s, welcomes in ((1.0, 1), (1.5, 2), (3.0, 2), (1.5, 3)):
+        fleet.wait(wait_s)
+        agent.register()
+        assert agent.count(m.Welcome) == welcomes
+    agent.ready()
+    agent.register()
+    assert agent.count(m.Welcome) == 4, "an agent that was READY has lost it"
 
 
 def test_a_register_that_was_overtaken_over_a_newer_connection_changes_nothing() -> None:

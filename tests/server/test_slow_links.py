@@ -42,3 +42,27 @@ def test_a_long_lease_means_a_slow_link() -> None:
     assert agent.count(m.Theta) == 1
     fleet.live(3, agent)
     assert agent.count(m.Theta) == 2
+
+
+def test_a_question_on_its_way_is_not_sent_again_however_long_it_takes() -> None:
+    """The agent says what it has received: THETA, or anything behind it, is not among it yet."""
+    fleet = Fleet(config(lease_s=6.0, round_deadline_s=600.0, heartbeat_s=1.0))
+    agent, *_ = fleet.started(0, 1, 2)
+    before = agent.session.received - 1
+    for _ in range(66):
+        fleet.wait(1.0)
+        agent.beat("idle", 0, before)
+    assert agent.count(m.Theta) == 1
+    agent.beat("idle", 0, agent.session.received)
+    assert agent.count(m.Theta) == 2, "it has received what came behind THETA: THETA was lost"
+    agent.reconnect()
+    agent.beat("idle", 0, before)
+    assert agent.count(m.Theta) == 3, "over a new connection it is sent at once"
+
+
+def test_answers_to_heartbeats_say_what_was_heard() -> None:
+    """So the agent knows what is still on its way."""
+    fleet = Fleet(config())
+    agent, *_ = fleet.started(0, 1, 2)
+    agent.beat("idle", 0)
+    assert agent.last(m.Heartbeat).heard == agent.session.sent > 0

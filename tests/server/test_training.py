@@ -356,6 +356,8 @@ def test_an_update_that_outlived_the_server_is_kept_for_its_round() -> None:
     delta = np.full(again.machine.room.admission.dimension, 2.0)
     early.update_with(delta, round=2, theta_crc32=theta.crc32)
     assert early.count(m.Ack) == 0
+    early.beat(round_=2)
+    assert [ack.outcome for ack in early.acks()] == ["held"], "else it sends it again with every heartbeat"
     others = again.join(1, 2)
     early.beat(round_=2)
     assert early.last(m.Ack).outcome == "held"
