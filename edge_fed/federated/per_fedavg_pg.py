@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from edge_fed.config import RunConfig, max_norm
+from edge_fed.config import RunConfig, max_norm, overrides_by_goal
 from edge_fed.errors import NonFinite, UpdateRefused
 from edge_fed.federated.aggregation import Fold, check_update, own_weights
 from edge_fed.federated.cohort import round_cohort
@@ -26,6 +26,7 @@ from edge_fed.federated.privacy import private_update
 from edge_fed.federated.quarantine import Quarantine
 from edge_fed.federated.record import Attendance, Contribution, RoundRecord
 from edge_fed.federated.robust import Aggregator, aggregator, needed_updates
+from edge_fed.federated.task import initial_params, make_learner
 from edge_fed.learner import Learner
 from edge_fed.params import F8, crc32, params_sha256
 from edge_fed.profiles import LOST, lost
@@ -82,6 +83,17 @@ def per_fedavg_pg(
         yield msgspec.structs.replace(outcome, ends=ends)
         if ends:
             return
+
+
+def train(config: RunConfig) -> Iterator[Round]:
+    """A whole run in which every planned agent is there in every round; the bits are those of a fleet.
+
+    Args:
+        config: The run's settings, checked (`edge_fed.load_config` does).
+    """
+    learners = {goal: make_learner(config, goal, own) for goal, own in overrides_by_goal(config).items()}
+    days = full_attendance(learners, config.algorithm.rounds)
+    return per_fedavg_pg(config, learners, initial_params(config), days)
 
 
 def full_attendance(agents: Iterable[int], rounds: int) -> Iterator[Attendance]:

@@ -11,15 +11,19 @@ from edge_fed.meta.exact import exact
 from edge_fed.meta.fedavg_pg import fedavg_pg
 from edge_fed.meta.first_order import first_order
 from edge_fed.meta.sg_mrl import sg_mrl
+from edge_fed.tables import Table
 
 __all__ = ["BASELINES", "CURVATURES", "CURVED", "VARIANTS"]
 
-VARIANTS: dict[str, MetaGradient] = {
-    "exact": exact,
-    "first_order": first_order,
-    "fedavg_pg": fedavg_pg,
-    "sg_mrl": sg_mrl,
-}
+VARIANTS: Table[MetaGradient] = Table(
+    "variant",
+    {
+        "exact": exact,
+        "first_order": first_order,
+        "fedavg_pg": fedavg_pg,
+        "sg_mrl": sg_mrl,
+    },
+)
 """The table of ``variant``."""
 
 CURVED = {"exact"}

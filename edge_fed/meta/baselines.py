@@ -14,6 +14,7 @@ from edge_fed.meta.regression import regression
 from edge_fed.params import F8
 from edge_fed.returns import reward_to_go
 from edge_fed.rollouts import Trajectories
+from edge_fed.tables import Table
 
 FORGETTING = 0.9  # of the sums of earlier local steps, which come from older parameters
 
@@ -95,11 +96,14 @@ def remaining_share(horizon: int, discount: float) -> F8:
     return share
 
 
-BASELINES: dict[str, type[Baseline]] = {
-    "none": NoBaseline,
-    "loo": LeaveOneOut,
-    "value": ValueBaseline,
-}
+BASELINES: Table[type[Baseline]] = Table(
+    "baseline",
+    {
+        "none": NoBaseline,
+        "loo": LeaveOneOut,
+        "value": ValueBaseline,
+    },
+)
 """The table of ``baseline`` and ``adapt_baseline``: a new baseline is one class and one line here."""
 
 

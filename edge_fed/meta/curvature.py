@@ -17,6 +17,7 @@ from edge_fed.meta.importance import gradient_elsewhere
 from edge_fed.params import F8
 from edge_fed.policies.base import Policy
 from edge_fed.rollouts import Trajectories
+from edge_fed.tables import Table
 
 DELTA = (
     1e-4  # error of `finite_difference`: delta^2 (1e-8) from truncation, eps / delta (1e-12) from rounding
@@ -81,12 +82,15 @@ def _mean(total: F8, batch: Trajectories) -> F8:
     return total
 
 
-CURVATURES: dict[str, CurvatureEstimator] = {
-    "naive": naive,
-    "causal": causal,
-    "lvc": lvc,
-    "finite_difference": finite_difference,
-}
+CURVATURES: Table[CurvatureEstimator] = Table(
+    "curvature estimator",
+    {
+        "naive": naive,
+        "causal": causal,
+        "lvc": lvc,
+        "finite_difference": finite_difference,
+    },
+)
 """The table of ``curvature``: a new estimator is one function and one line here."""
 
 BIASED = frozenset({"lvc"})

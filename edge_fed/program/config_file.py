@@ -26,7 +26,7 @@ Tree = dict[str, Any]
 DEFAULTS = "built-in few-shot configuration"
 
 
-def load_config(path: Path | None, sets: Sequence[str] = ()) -> RunConfig:
+def load_config(path: Path | str | None, sets: Sequence[str] = ()) -> RunConfig:
     """Reads the configuration of a server.
 
     Args:
@@ -38,6 +38,7 @@ def load_config(path: Path | None, sets: Sequence[str] = ()) -> RunConfig:
     """
     if path is None:
         return load("", RunConfig, check_run, sets, DEFAULTS)
+    path = Path(path)
     return load(read(path), RunConfig, check_run, sets, str(path), path.stem)
 
 
