@@ -97,8 +97,9 @@ def test_there_is_one_adaptation(sources: dict[str, Source]) -> None:
     """[complaints 42] Training, evaluation, onboarding and diagnosis import the same inner step."""
     step = ("edge_fed.meta.adaptation", "adapt_batch")
     users = {path for path, source in sources.items() if step in source.imported}
-    meta = {f"edge_fed/meta/{name}.py" for name in ("exact", "first_order", "sg_mrl")}
-    assert users == meta | {"edge_fed/evaluation.py", "edge_fed/diagnostics.py"}
+    meta = {f"edge_fed/meta/{name}.py" for name in ("careful", "exact", "first_order", "sg_mrl")}
+    measures = {f"edge_fed/{name}.py" for name in ("diagnostics", "evaluation", "onboarding")}
+    assert users == meta | measures
     defined = [path for path, source in sources.items() if "adapt_batch" in source.functions]
     assert defined == ["edge_fed/meta/adaptation.py"]
 
