@@ -7,6 +7,9 @@ from numpy.random import Generator
 
 from edge_fed.config import Onboarding, Overrides, RunConfig, effective_algorithm
 from edge_fed.envs import make_family
+from edge_fed.envs.base import Environment, Mdp
+from edge_fed.envs.gymnasium import EpisodicEnvironment
+from edge_fed.episodes import EpisodeSampler
 from edge_fed.evaluation import evaluate
 from edge_fed.learner import Blueprint, Onboarded, Progress, Row, Unit
 from edge_fed.meta import VARIANTS
@@ -17,7 +20,8 @@ from edge_fed.meta.careful import adapt_carefully
 from edge_fed.onboarding import onboard
 from edge_fed.params import F8
 from edge_fed.policies import make_policy
-from edge_fed.rollouts import Sampler
+from edge_fed.policies.base import Policy
+from edge_fed.rollouts import BaseSampler, Sampler
 from edge_fed.seeding import Streams
 
 
@@ -105,8 +109,16 @@ def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Reinforceme
     if settings.adapt_baseline is None:
         settings = msgspec.structs.replace(settings, adapt_baseline=family.adapt_baseline)
     completeness = 1.0 if overrides.completeness is None else overrides.completeness
-    sample = Sampler(environment, policy)
+    sample = _sampler(environment, policy)
     return Reinforcement(goal, environment, policy, sample, settings, completeness, overrides.attack)
+
+
+def _sampler(environment: Mdp, policy: Policy) -> BaseSampler:
+    if isinstance(environment, EpisodicEnvironment):
+        return EpisodeSampler(environment, policy)
+    if not isinstance(environment, Environment):
+        raise TypeError(f"{type(environment).__name__} lacks methods of edge_fed.envs.base.Environment")
+    return Sampler(environment, policy)
 
 
 def blueprint(config: RunConfig) -> Blueprint:

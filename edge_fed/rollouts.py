@@ -4,6 +4,7 @@ Batches at the same parameters roll out fused as one, because the cost of a smal
 calls, not of rows; each batch still draws its start states and uniforms from its own stream.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,28 +79,34 @@ class Outcomes(msgspec.Struct, frozen=True):
     success: B1 | None
 
 
-class Sampler:
-    """Rolls a policy out in an environment, and counts.
+class BaseSampler(ABC):
+    """Rolls a policy out, and counts. A child says how.
 
     Attributes:
-        environment: Where.
         policy: Who acts.
         trajectories: Sampled since the sampler was made; only ever grows.
         env_steps: Actions that the environment took in them.
     """
 
-    def __init__(self, environment: Environment, policy: Policy) -> None:
-        self.environment = environment
+    def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.trajectories = 0
         self.env_steps = 0
-        self._discounts = discounts(environment.horizon, environment.discount)
-        tabular = environment.spaces.num_states is not None
-        self._dtype: type[np.int64] | type[np.float64] = np.int64 if tabular else np.float64
 
-    def fresh(self) -> "Sampler":
+    @abstractmethod
+    def fresh(self) -> "BaseSampler":
         """The same environment and policy, nothing counted yet."""
-        return Sampler(self.environment, self.policy)
+
+    @abstractmethod
+    def pool(self, params: F8, batches: Batches) -> Trajectories:
+        """Samples every batch at ``params`` ``[d]``; returns them side by side as one.
+
+        The arrays belong to the caller: no later rollout writes into them.
+        """
+
+    @abstractmethod
+    def outcomes(self, params: F8, m: int, rng: Generator) -> Outcomes:
+        """Samples m trajectories at ``params`` ``[d]`` for what a score needs: no gradient can follow."""
 
     def __call__(self, params: F8, batches: Batches) -> list[Trajectories]:
         """Samples every batch at ``params`` ``[d]``; returns them in order, as views of one rollout."""
@@ -109,11 +116,31 @@ class Sampler:
         ends = np.cumsum([size for size, _ in batches]).tolist()
         return [pool.part(slice(end - size, end)) for (size, _), end in zip(batches, ends, strict=True)]
 
-    def pool(self, params: F8, batches: Batches) -> Trajectories:
-        """Samples every batch at ``params`` ``[d]``; returns them side by side as one.
+    def _count(self, trajectories: int, env_steps: int) -> None:
+        self.trajectories += trajectories
+        self.env_steps += env_steps
 
-        The arrays belong to the caller: no later rollout writes into them.
-        """
+
+class Sampler(BaseSampler):
+    """Rolls a policy out in an environment of arrays.
+
+    Attributes:
+        environment: Where.
+    """
+
+    def __init__(self, environment: Environment, policy: Policy) -> None:
+        super().__init__(policy)
+        self.environment = environment
+        self._discounts = discounts(environment.horizon, environment.discount)
+        tabular = environment.spaces.num_states is not None
+        self._dtype: type[np.int64] | type[np.float64] = np.int64 if tabular else np.float64
+
+    def fresh(self) -> "Sampler":
+        """The same environment and policy, nothing counted yet."""
+        return Sampler(self.environment, self.policy)
+
+    def pool(self, params: F8, batches: Batches) -> Trajectories:
+        """See `BaseSampler.pool`."""
         m = sum(size for size, _ in batches)
         # A one-row product takes another BLAS path with other rounding (methods.md 6).
         width = max(m, 2)
@@ -153,10 +180,6 @@ class Sampler:
         mask = np.where(ended, 0.0, 1.0)
         rewards *= mask
         return rewards, mask
-
-    def _count(self, trajectories: int, env_steps: int) -> None:
-        self.trajectories += trajectories
-        self.env_steps += env_steps
 
     def _draw(self, batches: Batches, width: int) -> tuple[States, F8]:
         """Start states in row 0 of ``[H+1, width, *s]``, and the policy's noise ``[H+1, width, n]``."""

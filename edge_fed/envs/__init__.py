@@ -4,16 +4,22 @@ from edge_fed.config import EnvironmentConfig
 from edge_fed.envs.base import Family, MakeFamily
 from edge_fed.envs.cartpole import CartPole
 from edge_fed.envs.gridworld import Gridworld
+from edge_fed.envs.gymnasium import Gymnasium
 from edge_fed.envs.navigation import Navigation
 from edge_fed.envs.thermostats import Thermostats
 from edge_fed.errors import UnknownName
+from edge_fed.tables import Table
 
-FAMILIES: dict[str, MakeFamily] = {
-    "cartpole": CartPole,
-    "gridworld": Gridworld,
-    "navigation": Navigation,
-    "thermostats": Thermostats,
-}
+FAMILIES: Table[MakeFamily] = Table(
+    "family",
+    {
+        "cartpole": CartPole,
+        "gridworld": Gridworld,
+        "gymnasium": Gymnasium,
+        "navigation": Navigation,
+        "thermostats": Thermostats,
+    },
+)
 """Name in ``[environment] family`` -> constructor. A new family is one file and one line here."""
 
 

@@ -5,7 +5,7 @@ the reward belongs to the state BEFORE the action, the first state included; goa
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 from numpy.random import Generator
@@ -24,15 +24,29 @@ class TabularModel(msgspec.Struct, frozen=True):
     horizon: int
 
 
-class Environment(Protocol):
-    """One goal's MDP, vectorised over trajectories. Stateless: it owns no generator.
-
-    Actions are int64 of a finite set or float64 of a box, as its ``spaces`` say.
-    """
+class Mdp(Protocol):
+    """One goal's MDP, as far as all but its sampler need to know it."""
 
     horizon: int
     discount: float
-    spaces: Spaces
+
+    @property
+    def spaces(self) -> Spaces:
+        """Observations in, actions out."""
+        ...
+
+    def model(self) -> TabularModel | None:
+        """The arrays of a finite MDP, else None."""
+        ...
+
+
+@runtime_checkable
+class Environment(Mdp, Protocol):
+    """An MDP vectorised over trajectories. Stateless: it owns no generator.
+
+    Actions are int64 of a finite set or float64 of a box, as its ``spaces`` say. (What steps one episode at a
+    time and remembers where it is: `edge_fed.envs.gymnasium`.)
+    """
 
     def start(self, rng: Generator, m: int) -> States:
         """Draws m start states, ``[m, *observation_shape]``."""
@@ -60,10 +74,6 @@ class Environment(Protocol):
         """
         ...
 
-    def model(self) -> TabularModel | None:
-        """The arrays of a finite MDP, else None."""
-        ...
-
 
 class Family(Protocol):
     """A set of tasks with shared structure. Goals 0..num_train-1 are for training, held-out ones follow."""
@@ -72,9 +82,9 @@ class Family(Protocol):
     num_train: int
     num_held_out: int
     adapt_baseline: Literal["none", "loo"]
-    """What a run adapts with that does not say: the paper's families `none`, families of dense rewards `loo`."""
+    """What a run adapts with that does not say: the paper's families `none`, those of dense rewards `loo`."""
 
-    def make(self, goal: int, args: dict[str, Any] | None = None) -> Environment:
+    def make(self, goal: int, args: dict[str, Any] | None = None) -> Mdp:
         """Builds one goal's environment; ``args`` override the family's for this one agent.
 
         Raises:

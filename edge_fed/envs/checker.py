@@ -29,6 +29,11 @@ def check_family(family: Family) -> None:
     count = family.num_train + family.num_held_out
     for goal in range(count):
         environment = family.make(goal)
+        if not isinstance(environment, Environment):
+            raise BadEnvironment(
+                f"{family.name} goal {goal}: it lacks methods of edge_fed.envs.base.Environment "
+                "(a Gymnasium environment is checked by: python -m scenarios check-env)"
+            )
         check_environment(environment, name=f"{family.name} goal {goal}")
         if environment.spaces != family.make(0).spaces:
             raise BadEnvironment(f"{family.name} goal {goal}: its spaces differ from those of goal 0")

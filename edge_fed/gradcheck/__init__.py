@@ -15,6 +15,7 @@ from math import isfinite
 
 from numpy.random import Generator
 
+from edge_fed.envs.base import Environment
 from edge_fed.envs.checker import check_environment
 from edge_fed.errors import BadEnvironment
 from edge_fed.evaluation import tabular_model
@@ -54,7 +55,8 @@ def gradcheck(
         report: Is told what is being sampled.
     """
     try:
-        check_environment(task.environment, seed=seed, name=f"goal {task.agent}")
+        if isinstance(task.environment, Environment):  # Gymnasium's: python -m scenarios check-env
+            check_environment(task.environment, seed=seed, name=f"goal {task.agent}")
     except BadEnvironment as error:
         return Findings((_interface(str(error)),), ("anything else: mend the environment first",))
 

@@ -23,7 +23,7 @@ from edge_fed.meta.guard import norm
 from edge_fed.meta.policy_gradient import policy_gradient
 from edge_fed.params import F8
 from edge_fed.returns import episode_return, reward_to_go
-from edge_fed.rollouts import Sampler, Trajectories
+from edge_fed.rollouts import BaseSampler, Trajectories
 
 BATCHES = 64  # that a sampled mean and its standard error are made of
 REACH = 0.1  # distance over which the change of J is measured: 1 % of truncation on navigation
@@ -34,7 +34,7 @@ Report = Callable[[str], None]
 
 
 def with_model(
-    sampler: Sampler, params: F8, model: TabularModel, size: int, rng: Rng, report: Report
+    sampler: BaseSampler, params: F8, model: TabularModel, size: int, rng: Rng, report: Report
 ) -> Iterator[Check]:
     """Simulated starts and moves, gradient and curvature against the model, from `BATCHES` of ``size``."""
     policy, v = sampler.policy, rng(6).normal(size=params.size)
@@ -62,7 +62,7 @@ def with_model(
         yield sampled_mean(f"curvature {name}", found, expected, "sampled products have mean hess J v")
 
 
-def without_model(sampler: Sampler, params: F8, size: int, rng: Rng, report: Report) -> Iterator[Check]:
+def without_model(sampler: BaseSampler, params: F8, size: int, rng: Rng, report: Report) -> Iterator[Check]:
     """What holds in every MDP, from `BATCHES` of ``size`` trajectories."""
     policy = sampler.policy
     gradients, scores = [], []
@@ -97,14 +97,14 @@ def _change(slopes: F8, changes: F8) -> Check:
 
 
 def _batches(
-    sampler: Sampler, params: F8, size: int, rng: Generator, report: Report
+    sampler: BaseSampler, params: F8, size: int, rng: Generator, report: Report
 ) -> Iterator[Trajectories]:
     for number in range(1, BATCHES + 1):
         report(f"sampled gradients, batch {number} of {BATCHES}")
         yield sampler.pool(params, [(size, rng)])
 
 
-def _returns(sampler: Sampler, params: F8, size: int, rng: Generator, report: Report) -> F8:
+def _returns(sampler: BaseSampler, params: F8, size: int, rng: Generator, report: Report) -> F8:
     """Of `BATCHES` times ``size`` episodes ``[n]``, batch by batch: all at once may not fit into memory."""
     found = []
     for number in range(1, BATCHES + 1):

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from edge_fed.config import Algorithm, Attack
-from edge_fed.envs.base import Environment
+from edge_fed.envs.base import Mdp
 from edge_fed.params import F8
 from edge_fed.policies.base import Policy
-from edge_fed.rollouts import Sampler, Trajectories
+from edge_fed.rollouts import BaseSampler, Trajectories
 from edge_fed.seeding import Streams
 
 AgentState = dict[str, F8]
@@ -35,9 +35,9 @@ class Task(msgspec.Struct, frozen=True):
     """
 
     agent: int
-    environment: Environment
+    environment: Mdp
     policy: Policy
-    sample: Sampler
+    sample: BaseSampler
     settings: Algorithm
     completeness: float = 1.0
     attack: Attack | None = None

@@ -15,7 +15,7 @@ from edge_fed.meta.base import Estimate, LocalStep, MetaGradient, Task
 from edge_fed.meta.exact import exact_with
 from edge_fed.meta.guard import norm
 from edge_fed.params import F8
-from edge_fed.rollouts import Sampler
+from edge_fed.rollouts import BaseSampler
 from edge_fed.seeding import Purpose
 
 
@@ -65,7 +65,7 @@ class _Products:
     def forget(self) -> None:
         """Begins another run."""
         self._seed, self._place = -1, (0, 0, 0)
-        self._samplers: dict[int, Sampler] = {}
+        self._samplers: dict[int, BaseSampler] = {}
         self._products: dict[int, F8] = {}  # the newest is the last
 
     def swap(self, task: Task, step: LocalStep, product: F8) -> F8 | None:

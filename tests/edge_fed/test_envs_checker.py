@@ -127,10 +127,17 @@ class _NoSpaces(_Grid):
         self.spaces = Spaces(num_actions=4, observation_shape=())
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", sorted(FAMILIES.keys() - {"gymnasium"}))
 def test_every_family_in_the_table_passes(name):
     """The checker accepts every family that we ship."""
     check_family(make_family(EnvironmentConfig(family=name, horizon=15)))
+
+
+def test_a_family_of_gymnasium_environments_is_sent_to_its_own_checker():
+    """They are no environments of arrays; the message says which command checks them."""
+    family = make_family(EnvironmentConfig(family="gymnasium", args={"id": "CartPole-v1"}))
+    with pytest.raises(BadEnvironment, match=r"goal 0: it lacks methods.*check-env"):
+        check_family(family)
 
 
 def test_an_environment_without_success_or_model_passes():

@@ -1,0 +1,44 @@
+"""From ``id`` to an environment: a registered id, or ``module:factory`` of the user.
+
+Imported only where a Gymnasium environment is used.
+"""
+
+from typing import Any
+
+import gymnasium
+
+from edge_fed.user_code import is_user_code, load
+
+WHAT = "gymnasium argument 'id'"
+
+
+def make_env(id_: str, kwargs: dict[str, Any]) -> Any:
+    """What the registered environment's or the factory's call returns, unchecked.
+
+    Raises:
+        ValueError: There is no such id, file or factory, or it raised; the message names its arguments.
+    """
+    called = f"{id_}({', '.join(f'{name}={value!r}' for name, value in kwargs.items())})"
+    factory = _factory(id_) if is_user_code(id_) else None
+    try:
+        if factory is not None:
+            return factory(**kwargs)
+        return gymnasium.make(id_, disable_env_checker=True, **kwargs)  # the adapter checks what it needs
+    except gymnasium.error.Error as error:
+        hint = "a file of yours is named module:factory, e.g. plant:make for plant.py"
+        raise ValueError(f"{WHAT}: {called}: {error} ({hint})") from error
+    except Exception as error:
+        raise ValueError(f"{WHAT}: {called} raised {type(error).__name__}: {error}") from error
+
+
+def _factory(id_: str) -> Any:
+    """A class or function that the file defines itself: what it imports is not offered to a server.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    found = load(id_, WHAT)
+    module = id_.partition(":")[0]
+    if not callable(found) or getattr(found, "__module__", None) != module:
+        raise ValueError(f"{WHAT}: {id_} must be a class or function that {module} defines itself")
+    return found
