@@ -1,17 +1,26 @@
 """Policies: one file per policy, one interface, one table of names."""
 
-from edge_fed.config import PolicyConfig
+from edge_fed.config import ModelConfig, PolicyConfig
 from edge_fed.errors import UnknownName
 from edge_fed.policies.base import MakePolicy, Policy
 from edge_fed.policies.mlp import make_mlp
 from edge_fed.policies.softmax import make_softmax
+from edge_fed.policies.torch import make_torch
 from edge_fed.spaces import Spaces
+from edge_fed.tables import Table
 
-POLICIES: dict[str, MakePolicy] = {
-    "mlp": make_mlp,
-    "softmax": make_softmax,
-}
+POLICIES: Table[MakePolicy] = Table(
+    "policy",
+    {
+        "mlp": make_mlp,
+        "softmax": make_softmax,
+        "torch": make_torch,  # imports torch when it is called
+    },
+)
 """The table: a new policy is one file and one line here."""
+
+ON_ANY_SPACES = frozenset({"torch"})
+"""Those that work on all spaces, given the right arguments; the others do without arguments, or cannot."""
 
 
 def make_policy(config: PolicyConfig, spaces: Spaces) -> Policy:
@@ -31,8 +40,8 @@ def make_policy(config: PolicyConfig, spaces: Spaces) -> Policy:
     return POLICIES[config.name](spaces, args)
 
 
-def init_seed(config: PolicyConfig) -> int:
-    """The key of the initial parameters: a whole number from 0, by default 0.
+def init_seed(config: PolicyConfig | ModelConfig) -> int:
+    """The key of the initial parameters of a policy or model: a whole number from 0, by default 0.
 
     Raises:
         TypeError: It is no whole number.
