@@ -136,7 +136,8 @@ class Contact:
             self._name_at = since + NAME_AFTER_S if what else math.inf
         if now < self._name_at:
             return False
-        self._name_at = now + (NAME_AGAIN_S if what == "work" else NAME_AFTER_S)
+        slow_s = max(NAME_AFTER_S, self.lease_s / 3)  # a long lease means a slow link
+        self._name_at = now + {"work": NAME_AGAIN_S, "answer": slow_s}.get(what, NAME_AFTER_S)
         return True
 
     def due(self) -> float:

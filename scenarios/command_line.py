@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,9 +15,11 @@ import msgspec
 from rich.console import Console
 
 from edge_fed.config import overrides_by_goal
-from edge_fed.errors import ConfigError, EdgeFedError, nearest
+from edge_fed.errors import ConfigError, EdgeFedError, Fault, nearest
+from edge_fed.federated.task import blueprint
 from edge_fed.program import accountant
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.validation.devices import link_lines
 from scenarios import gradcheck
 from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.campaign import command as campaign_command
@@ -198,10 +200,21 @@ def _check(options: argparse.Namespace) -> int:
             print(f"{scenario.name}: right for --runtime {runtime}")
         if private:
             print(f"{scenario.name}: {accountant.line(private, 'an agent that is asked in every round')}")
-        for runtime in runtimes:
-            for fault in faults[runtime]:
-                print(f"{scenario.name}: {fault}")
+        for line in [*link_lines(scenario, blueprint(scenario).dimension), *_refused(faults, able)]:
+            print(f"{scenario.name}: {line}")
     return 0 if able else int(ExitCode.USAGE)
+
+
+def _refused(faults: Mapping[str, Sequence[Fault]], able: Sequence[str]) -> list[str]:
+    """What some runtimes cannot do: one line if others can, else everything that stands in the way."""
+    unable = [runtime for runtime, found in faults.items() if found]
+    if not able:
+        return [str(fault) for runtime in unable for fault in faults[runtime]]
+    if not unable:
+        return []
+    first, count = faults[unable[0]][0], sum(len(faults[runtime]) for runtime in unable)
+    more = f" (and {count - 1} more reasons)" if count > 1 else ""
+    return [f"not with --runtime {' or '.join(unable)}: {first}{more}"]
 
 
 def _verify(options: argparse.Namespace) -> int:

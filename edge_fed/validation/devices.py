@@ -4,7 +4,9 @@ A link that cannot carry a round's parameters within the round's deadline, or ke
 waiting behind its update for longer than the lease, gives a run in which that agent never counts.
 """
 
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from edge_fed.config import Agents, RunConfig, overrides_by_goal
 from edge_fed.errors import Fault
@@ -12,6 +14,24 @@ from edge_fed.federated.cohort import round_cohort
 from edge_fed.federated.ending import MAX_SKIPPED
 from edge_fed.federated.robust import needed_updates
 from edge_fed.profiles import HEADER_BYTES, HEARTBEAT_BYTES, PURPOSES, link_values, lost, sending_s
+
+
+class Times(NamedTuple):
+    """Seconds that one round takes over a link, the least possible but for ``about``.
+
+    Attributes:
+        down: Of the parameters, until the last byte has left.
+        up: Of the update.
+        whole: Of both, the latency each way and the device's own delay.
+        about: The same with the longest jitter each way and the median of the responsiveness: a round lasts
+            as long as its slowest agent.
+    """
+
+    down: float
+    up: float
+    whole: float
+    about: float
+
 
 MAX_DRAWS = 200_000  # of a check: about half a second
 
@@ -45,15 +65,14 @@ def device_faults(config: RunConfig, dimension: int) -> Iterator[Fault]:
 
 
 def _link(config: RunConfig, table: Agents, dimension: int, path: str) -> Iterator[Fault]:
-    """A link on which no update counts; all times are the least possible, without jitter."""
+    """A link on which no update counts, or everything is sent twice."""
     link, federation = link_values(table), config.federation
-    vectors = 1 if config.algorithm.correction == "none" else 2
-    down, up = HEADER_BYTES + 8 * dimension * vectors, HEADER_BYTES + 8 * dimension
-    beat_s, down_s, up_s = (sending_s(link, size) for size in (HEARTBEAT_BYTES, down, up))
-    name = f"over {table.profile!r}" if table.profile is not None else "over this link"
-    frames = f"{down} bytes take {down_s:.3g} s down and {up} bytes {up_s:.3g} s up {name}"
-    work_s = config.algorithm.local_steps * (table.compute_delay_s or 0.0)
-    round_s = down_s + up_s + 2 * link.get("latency_s", 0.0) + work_s
+    beat_s, (down, up) = sending_s(link, HEARTBEAT_BYTES), _sizes(config, dimension)
+    times = round_times(config, table, dimension)
+    name = _name(table)
+    frames = f"{down} bytes take {times.down:.3g} s down and {up} bytes {times.up:.3g} s up {name}"
+    travel_s = 2 * (link.get("latency_s", 0.0) + link.get("jitter_s", 0.0))
+    silence_s = federation.heartbeat_s + times.up + times.down + travel_s
     if beat_s > federation.heartbeat_s:
         yield Fault(
             path,
@@ -61,20 +80,60 @@ def _link(config: RunConfig, table: Agents, dimension: int, path: str) -> Iterat
             f"federation.heartbeat_s = {federation.heartbeat_s:g}: they would pile up",
             "send fewer heartbeats (and give lease_s several of them), or take a faster link",
         )
-    elif round_s > federation.round_deadline_s:
+    elif times.whole > federation.round_deadline_s:
         yield Fault(
             path,
-            f"{frames}: a round needs at least {round_s:.3g} s, longer than "
+            f"{frames}: a round needs at least {times.whole:.3g} s, longer than "
             f"federation.round_deadline_s = {federation.round_deadline_s:g}; no update would count",
             "give the round more time, or take a smaller policy or a faster link",
         )
-    elif (silence_s := federation.heartbeat_s + up_s) > federation.lease_s:
+    elif silence_s > federation.lease_s:
         yield Fault(
             path,
-            f"{frames}: heartbeats wait behind the update, and {silence_s:.3g} s of silence are longer than "
-            f"federation.lease_s = {federation.lease_s:g}; the agent would be lost in each round",
-            f"give lease_s at least {federation.heartbeat_s + silence_s:.3g}, or take a faster link",
+            f"{frames}: heartbeats wait behind the update, and their answers behind the next parameters: "
+            f"{silence_s:.3g} s of silence are longer than federation.lease_s = {federation.lease_s:g}; the "
+            "agent would be lost, or register again, in each round",
+            f"give lease_s at least {_ceil(federation.heartbeat_s + silence_s):g}, or take a faster link",
         )
+
+
+def round_times(config: RunConfig, table: Agents, dimension: int) -> Times:
+    """How long a round takes for the agents of a table, if each message is sent once."""
+    link = link_values(table)
+    down_s, up_s = (sending_s(link, size) for size in _sizes(config, dimension))
+    work_s = config.algorithm.local_steps * (table.compute_delay_s or 0.0)
+    whole_s = down_s + up_s + 2 * link.get("latency_s", 0.0) + work_s
+    median_s = table.responsiveness.median_s if table.responsiveness is not None else 0.0
+    return Times(down_s, up_s, whole_s, whole_s + 2 * link.get("jitter_s", 0.0) + median_s)
+
+
+def link_lines(config: RunConfig, dimension: int) -> list[str]:
+    """For people: about how long a round lasts for each table with an emulated link."""
+    found, rounds = [], config.algorithm.rounds
+    for index, table in enumerate(config.agents):
+        if link_values(table):
+            times = round_times(config, table, dimension)
+            found.append(
+                f"agents.{index} {_name(table)}: a round takes about {times.about:.3g} s ({times.down:.3g} s "
+                f"down, {times.up:.3g} s up), {rounds} rounds about {rounds * times.about:.0f} s"
+            )
+    return found
+
+
+def _sizes(config: RunConfig, dimension: int) -> tuple[int, int]:
+    """Bytes of one THETA and one UPDATE."""
+    vectors = 1 if config.algorithm.correction == "none" else 2
+    return HEADER_BYTES + 8 * dimension * vectors, HEADER_BYTES + 8 * dimension
+
+
+def _name(table: Agents) -> str:
+    return f"over {table.profile!r}" if table.profile is not None else "over this link"
+
+
+def _ceil(seconds: float) -> float:
+    """Two digits of the seconds, upwards: whoever follows an advice must not meet it again."""
+    unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
+    return math.ceil(seconds / unit) * unit
 
 
 def _too_few(config: RunConfig) -> Iterator[Fault]:

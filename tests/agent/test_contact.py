@@ -74,3 +74,10 @@ def test_a_wait_is_named_in_time_and_a_new_one_starts_afresh() -> None:
         "work", 4.0, 6.0 + NAME_AGAIN_S
     )
     assert not made.naming("", 20.0, 99.0)
+
+
+def test_silence_within_a_long_lease_is_named_first_in_time_and_then_less_often() -> None:
+    """2 s after its beginning, then every third of a lease of 12 s: slow links are silent in each round."""
+    made = contact()
+    made.joined_at(0.0, heartbeat_s=1.0, lease_s=12.0)
+    assert [s for s in range(1, 12) if made.naming("answer", 0.0, float(s))] == [2, 6, 10]

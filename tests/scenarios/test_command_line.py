@@ -203,6 +203,35 @@ def test_check_names_the_runtimes_that_can_run_a_scenario(
     assert main(["check", file, "--runtime", "inproc"]) == 2
 
 
+FAULT = '\n[[timeline]]\ndo = "fault"\nwho = "0"\nat_round = {}\nargs = {{ kind = "freeze", for_s = 1 }}\n'
+
+
+def test_check_needs_one_line_for_what_other_runtimes_cannot_do(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two faults in a timeline run with processes only: said once, not once per fault and runtime."""
+    Path(file).write_text(HEAD + FAULT.format(2) + FAULT.format(3))
+    assert main(["check", file]) == 0
+    right, refused = capsys.readouterr().out.splitlines()
+    assert right == "tiny: right for --runtime processes"
+    assert refused == (
+        "tiny: not with --runtime plain or inproc: timeline.0: plain cannot fault 0 "
+        "(needs --runtime processes) (and 3 more reasons)"
+    )
+    assert main(["check", file, "--runtime", "inproc"]) == 2
+    assert len(capsys.readouterr().out.splitlines()) == 2, "if nothing is left, all of it"
+
+
+def test_check_says_how_long_a_round_takes_over_slow_links(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """36 parameters: 488 bytes each way at 5470 bit/s, and 0.16 s on the way at most."""
+    assert main(["check", file, "--set", 'agents.0.profile="lora"', "--set", "federation.lease_s=30"]) == 0
+    assert "a round takes about 1.75 s (0.714 s down, 0.714 s up), 6 rounds about 10 s" in (
+        capsys.readouterr().out
+    )
+
+
 @pytest.mark.parametrize("flag", [[], ["--actions"], ["--metrics"]])
 def test_list_shows_what_there_is(flag: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """The library, the actions and the metrics, as a table and as JSON."""

@@ -3,6 +3,7 @@
 import pytest
 
 from edge_fed.errors import ConfigError
+from edge_fed.validation.devices import link_lines
 from tests.scenarios.tiny import tiny
 
 FEDERATION = ("federation.heartbeat_s=1.0", "federation.lease_s=5.0", "federation.round_deadline_s=60.0")
@@ -52,10 +53,35 @@ def test_a_frame_that_outlasts_the_lease_is_named_with_its_time():
     text = faults('profile = "lora"\n', *sets, "policy.args={ hidden = [16, 16] }")
     assert "agents.0.profile" in text and "over 'lora'" in text
     assert "lease_s = 5" in text and "give lease_s at least" in text
-    assert (
-        faults('profile = "lora"\n', *sets, "federation.lease_s=10", "policy.args={ hidden = [16, 16] }")
-        == ""
+
+
+def test_the_advised_lease_outlasts_an_update_and_the_next_parameters():
+    """An agent hears nothing from its update's first byte to THETA's last one: 4.5 s up, 4.5 s down.
+
+    A heartbeat comes before; a lease of 6.5 s, which was advised once, doubled the bytes of each round.
+    """
+    sets = (
+        "environment.family=navigation",
+        "environment.args={}",
+        "policy.name=mlp",
+        "policy.args={}",
+        *FEDERATION,
     )
+    lora = 'profile = "lora"\n'  # 360 parameters: 3080 bytes each way
+    for lease in (5, 6.5, 10.3):
+        text = faults(lora, *sets, f"federation.lease_s={lease}")
+        assert "10.3 s of silence" in text and "give lease_s at least 12," in text
+    assert faults(lora, *sets, "federation.lease_s=12") == ""
+
+
+def test_people_are_told_how_long_a_round_takes_over_a_link():
+    """4.5 s each way, 0.06 s latency and up to 0.1 s jitter each way: ten rounds are a minute and a half."""
+    scenario = tiny('profile = "lora"\n', *FEDERATION, "federation.lease_s=12", "algorithm.rounds=10")
+    lines = link_lines(scenario, 360)
+    assert lines == [
+        "agents.0 over 'lora': a round takes about 9.33 s (4.5 s down, 4.5 s up), 10 rounds about 93 s"
+    ]
+    assert link_lines(tiny(), 360) == []
 
 
 def test_a_round_that_outlasts_its_deadline_is_named_with_its_time():
