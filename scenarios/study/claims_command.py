@@ -14,7 +14,12 @@ from edge_fed.program.exit_codes import ExitCode
 from scenarios.report import table_of
 from scenarios.study.claims import Evidence, Judged, Verdict, judge, read_evidence
 from scenarios.study.plan import Study, load_study, paper_studies
-from scenarios.study.preregistration import REGISTERED, load_preregistration, preregistration_sha256
+from scenarios.study.preregistration import (
+    REGISTERED,
+    load_preregistration,
+    preregistration_sha256,
+    registration_of,
+)
 from scenarios.study.statistics import Difference, number
 from scenarios.study.tables import committed, find_table
 
@@ -53,6 +58,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--results", type=Path, metavar="DIR",
         help="tables in DIR or in DIR/STUDY, where studies ran; default: those that come with edge_fed",
     )  # fmt: skip
+    command.add_argument(
+        "--of",
+        metavar="STUDY",
+        help="claims that were registered with this study; default: those of the paper",
+    )
 
 
 def claims(options: argparse.Namespace) -> int:
@@ -65,7 +75,7 @@ def claims(options: argparse.Namespace) -> int:
     folder = options.results or committed()
     if not folder.is_dir():
         raise ConfigError([Fault("--results", f"{folder} is no folder")], "command line")
-    found = judged_in([folder])
+    found = judged_in([folder], path=registration_of(options.of) if options.of else None)
     if options.json:
         print(json.dumps({"success": found.whole, **as_json(found)}, allow_nan=False))
     else:
@@ -73,18 +83,20 @@ def claims(options: argparse.Namespace) -> int:
     return int(ExitCode.OK if found.whole else ExitCode.FAILED)
 
 
-def judged_in(folders: Sequence[Path], *studies: Study) -> Judgement:
+def judged_in(folders: Sequence[Path], *studies: Study, path: Path | None = None) -> Judgement:
     """Judges the preregistered claims on the first table of each study that lies in one of the folders.
 
     Args:
         folders: Where tables may lie.
         studies: Those that are loaded already; the others are studies of the paper.
+        path: The preregistration; None: the first one.
 
     Raises:
         ConfigError: The preregistration is missing or wrong.
         ProgramError: scipy is not installed.
     """
-    registered, sha256 = load_preregistration(REGISTERED), preregistration_sha256(REGISTERED)
+    path = path or REGISTERED
+    registered, sha256 = load_preregistration(path), preregistration_sha256(path)
     tables = {}
     for study in (known.name for known in registered.studies):
         places = (find_table(folder, study) for folder in folders)

@@ -18,7 +18,7 @@ from scenarios.study.arms_table import arms_table
 from scenarios.study.claims_command import Judgement, as_json, judged_in, print_claims
 from scenarios.study.plan import Study, load_study, paper_studies
 from scenarios.study.pool import run_study
-from scenarios.study.preregistration import as_ranges, require_preregistered
+from scenarios.study.preregistration import as_ranges, registration_of, require_preregistered
 from scenarios.study.progress import open_bar
 from scenarios.study.results import Results
 from scenarios.study.seeds import first_seeds, parse_seeds
@@ -68,7 +68,8 @@ def study(options: argparse.Namespace) -> int:
     registered = None
     if options.prereg:
         folder = Path(results.source).parent
-        registered = judged_in([folder, folder.parent], planned)  # other studies lie beside this one's folder
+        # other studies lie beside this one's folder
+        registered = judged_in([folder, folder.parent], planned, path=registration_of(planned.name))
     _print(planned, results, options, registered)
     return 0
 
@@ -90,7 +91,8 @@ def _check(options: argparse.Namespace, planned: Study) -> None:
 
 
 def _run(planned: Study, seeds: tuple[int, ...], options: argparse.Namespace) -> Results:
-    preregistration = require_preregistered(planned, seeds) if options.prereg else None
+    path = registration_of(planned.name)
+    preregistration = require_preregistered(planned, seeds, path) if options.prereg else None
     folder = options.results or Path("runs") / "studies" / planned.name
     with open_bar(planned.name) as report:
         return run_study(planned, folder, options.jobs, report, seeds, preregistration)

@@ -1,6 +1,7 @@
 """What was decided before a confirmatory run: seeds, studies, claims (methods.md 5).
 
-``scenarios/paper/PREREGISTERED.toml`` is committed before the run, and its hash goes into the results:
+``scenarios/paper/PREREGISTERED.toml``, or for later studies ``PREREGISTERED-NAME.toml`` beside it with seeds
+and claims of their own, is committed before the run, and its hash goes into the results:
 
     tuning_seeds = "0-9"                # everything was chosen with these, no claim is judged on them
     confirmatory_seeds = "1000-1039"    # all of them, none replaced
@@ -106,6 +107,18 @@ class Preregistration(Settings, frozen=True, kw_only=True):
     def digest_of(self, study: str) -> str | None:
         """The registered digest; None: the study is not registered."""
         return {known.name: known.digest for known in self.studies}.get(study)
+
+
+def registration_of(study: str) -> Path:
+    """The file that registers this study; the first one if none does.
+
+    Raises:
+        ConfigError: One of the files is wrong.
+    """
+    for path in sorted(REGISTERED.parent.glob("PREREGISTERED-*.toml")):
+        if load_preregistration(path).digest_of(study) is not None:
+            return path
+    return REGISTERED
 
 
 def load_preregistration(path: Path = REGISTERED) -> Preregistration:

@@ -1,6 +1,5 @@
 """``study`` as a person types it, on cells that are done: pictures, tables that are only read, claims."""
 
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from scenarios.study import claims_command, command
 from scenarios.study.cell import Cell
 from scenarios.study.figure import new_figure, write
 from scenarios.study.plan import Study, load_study
-from scenarios.study.preregistration import require_preregistered
 from scenarios.study.results import Measurement, as_csv, read_results
 from tests.scenarios.study.repository import commit
 from tests.scenarios.study.small import write_study
@@ -161,8 +159,7 @@ def test_a_registered_run_ends_with_its_claims(
     path = tmp_path / "PREREGISTERED.toml"
     path.write_text(PREREGISTERED.format(digest=load_study(str(file)).digest))
     commit(path)
-    monkeypatch.setattr(command, "require_preregistered", functools.partial(require_preregistered, path=path))
-    monkeypatch.setattr(claims_command, "REGISTERED", path)
+    monkeypatch.setattr(command, "registration_of", lambda _study: path)
     do(file, tmp_path / "out", claims_command.preregistration_sha256(path))
     run = (str(file), "--prereg", "--results", str(tmp_path / "out"))
     (claim,) = said(capsys, 0, *run)["claims"]["claims"]

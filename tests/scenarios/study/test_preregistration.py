@@ -14,6 +14,7 @@ from scenarios.study.preregistration import (
     check_preregistered,
     load_preregistration,
     preregistration_sha256,
+    registration_of,
     require_preregistered,
 )
 from scenarios.timeline import Scenario
@@ -86,6 +87,15 @@ def test_the_example_of_the_documentation_is_right(tmp_path: Path) -> None:
     example = (preregistration.__doc__ or "").partition("results:\n")[2]
     (tmp_path / "example.toml").write_text("\n".join(line[4:] for line in example.splitlines()))
     assert len(load_preregistration(tmp_path / "example.toml").claims[0].conditions) == 3
+
+
+def test_a_study_finds_the_file_that_registers_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later studies have a file of their own beside the first, which is for all that are in none."""
+    later = file.with_name("PREREGISTERED-later.toml")
+    later.write_text(TEXT.replace('"collapse"', '"later"'))
+    monkeypatch.setattr(preregistration, "REGISTERED", file)
+    assert registration_of("later") == later
+    assert registration_of("collapse") == registration_of("nothing") == file
 
 
 WRONG = [
