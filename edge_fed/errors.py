@@ -6,6 +6,7 @@ EdgeFedError
 ├── UnknownName        a table (families, policies, variants, ...) has no such entry
 ├── ShapeError         an array has the wrong size
 ├── BadEnvironment     an environment breaks its interface; lists every breach found
+├── MissingData        examples that a task needs are not there, or not what they should be
 └── UpdateRefused      an update that must not be averaged
     ├── NonFinite      it holds NaN or infinity
     ├── TooLarge       its norm is above what the run accepts
@@ -71,6 +72,10 @@ class ShapeError(EdgeFedError):
 
 class BadEnvironment(EdgeFedError):
     """An environment breaks the interface of `edge_fed.envs.base`; the message lists how."""
+
+
+class MissingData(EdgeFedError):
+    """Files or examples of a data set are missing, damaged or too few; the message says where and which."""
 
 
 class UpdateRefused(EdgeFedError):

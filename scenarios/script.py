@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from edge_fed.config import overrides_by_goal, parse_goals
-from edge_fed.envs import make_family
 from edge_fed.errors import Fault, UnknownName, nearest
 from edge_fed.federated.cohort import cohort_size, round_cohort
 from edge_fed.federated.record import Attendance
 from edge_fed.federated.robust import RULES
+from edge_fed.federated.task import blueprint
 from edge_fed.program.config_file import load, read
 from edge_fed.validation import check_run
 from scenarios.actions import ACTIONS, SERVER, ActionKind, Argument, Runtime
@@ -189,12 +189,11 @@ def _resumed(scenario: Scenario) -> bool:
 
 def _unknown_goals(scenario: Scenario, goals: Sequence[int], path: str) -> Iterator[Fault]:
     try:
-        family = make_family(scenario.environment)
-    except (UnknownName, ValueError, TypeError):  # reported by check_run
+        shape = blueprint(scenario)
+    except (KeyError, UnknownName, ValueError, TypeError):  # reported by check_run
         return
-    last = family.num_train + family.num_held_out - 1
-    if goals and max(goals) > last:
-        yield Fault(path, f"{family.name} has no goal {max(goals)}", f"valid: 0 to {last}")
+    if goals and max(goals) >= shape.goals:
+        yield Fault(path, f"{shape.family} has no goal {max(goals)}", f"valid: 0 to {shape.goals - 1}")
 
 
 def _wrong(value: float | str, argument: Argument) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from numpy.random import Generator
 
-from edge_fed import reinforcement
+from edge_fed import reinforcement, supervised
 from edge_fed.config import Overrides, RunConfig, overrides_by_goal
 from edge_fed.federated.attacks import colluders
 from edge_fed.learner import Blueprint, Learner
@@ -28,25 +28,28 @@ class Kind(NamedTuple):
 
 KINDS: dict[str, Kind] = {
     "reinforcement": Kind(reinforcement.make_task, reinforcement.blueprint),
+    "supervised": Kind(supervised.make_supervised, supervised.blueprint),
 }
 """The table of ``[task] kind``."""
 
 
-def make_learner(config: RunConfig, goal: int, overrides: Overrides) -> Learner:
+def make_learner(config: RunConfig, goal: int, overrides: Overrides | None = None) -> Learner:
     """Builds what one agent owns.
 
     Args:
         config: The run's settings.
         goal: Agent id = goal, a training or a held-out one.
-        overrides: What this agent changes for itself.
+        overrides: What this agent changes for itself; None: what its ``[[agents]]`` table says.
 
     Raises:
         UnknownName: No such family, policy, data set or model.
         UnknownGoal: There is no such goal; the message names the range.
         TypeError, ValueError: An argument is wrong; the message names it.
+        MissingData: A user's files are not there.
     """
-    make = KINDS[config.task.kind].make
-    learner = make(config, goal, overrides)
+    if overrides is None:
+        overrides = overrides_by_goal(config).get(goal, Overrides())
+    learner = KINDS[config.task.kind].make(config, goal, overrides)
     others = _honest(config, colluders(config, overrides))
     return msgspec.structs.replace(learner, colluders=others) if others else learner  # type: ignore[type-var]
 
@@ -95,4 +98,5 @@ def initial_params(config: RunConfig, policy: _Initial | None = None) -> F8:
         policy: Policy or learner if there is one already; None builds what is needed.
     """
     initial = policy.initial if policy is not None else blueprint(config).initial
-    return initial(stream(init_seed(config.policy), SERVER, 0, 0, Purpose.INITIAL))
+    named = config.model if config.task.kind == "supervised" else config.policy
+    return initial(stream(init_seed(named), SERVER, 0, 0, Purpose.INITIAL))

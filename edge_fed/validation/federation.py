@@ -4,10 +4,9 @@ import math
 from collections.abc import Iterator
 
 from edge_fed.config import RunConfig, max_norm
-from edge_fed.envs.base import Family
 from edge_fed.errors import Fault
 from edge_fed.federated.cohort import cohort_size
-from edge_fed.validation.fleet import goals_of
+from edge_fed.validation.fleet import Goals, goals_of
 
 LEAST_NOISE = 0.01
 
@@ -85,7 +84,7 @@ def noise_faults(config: RunConfig, dimension: int) -> Iterator[Fault]:
         )
 
 
-def onboarding_faults(config: RunConfig, family: Family | None) -> Iterator[Fault]:
+def onboarding_faults(config: RunConfig, family: Goals | None) -> Iterator[Fault]:
     """Goals and budgets that onboarders cannot measure."""
     onboarding = config.onboarding
     faults: list[Fault] = []

@@ -1,16 +1,41 @@
 """What is wrong with the family, the agents' goals and the policy of a run."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
-from edge_fed.config import Goals, Overrides, RunConfig, parse_goals
+from edge_fed.config import Goals as GoalsText
+from edge_fed.config import Overrides, RunConfig, parse_goals
 from edge_fed.envs import make_family
 from edge_fed.envs.base import Family
 from edge_fed.errors import Fault, UnknownGoal, UnknownName
-from edge_fed.policies import POLICIES, make_policy
+from edge_fed.policies import ON_ANY_SPACES, POLICIES, make_policy
 from edge_fed.spaces import Spaces
+from edge_fed.user_code import UserCodeError, is_user_code
 
 MAX_AGENTS = 10_000
+
+
+class Goals(Protocol):
+    """What goals are checked against: a family of environments, or the users of a data set."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        ...
+
+    @property
+    def num_train(self) -> int:
+        """Goals 0..num_train-1 train."""
+        ...
+
+    @property
+    def num_held_out(self) -> int:
+        """These many follow."""
+        ...
+
+    def make(self, goal: int, args: dict[str, Any] | None = None) -> Any:
+        """Tries whether a goal can be built with an agent's own arguments."""
+        ...
 
 
 def family_of(config: RunConfig, faults: list[Fault]) -> Family | None:
@@ -19,12 +44,16 @@ def family_of(config: RunConfig, faults: list[Fault]) -> Family | None:
         return make_family(config.environment)
     except UnknownName:  # reported by `name_faults`
         return None
+    except UserCodeError as error:
+        if not is_user_code(config.environment.family):  # else it is, too
+            faults.append(Fault("environment.args", str(error)))
+        return None
     except (ValueError, TypeError) as error:
         faults.append(Fault("environment.args", str(error)))
         return None
 
 
-def planned_agents(config: RunConfig, family: Family | None, faults: list[Fault]) -> dict[int, Overrides]:
+def planned_agents(config: RunConfig, family: Goals | None, faults: list[Fault]) -> dict[int, Overrides]:
     """The planned agents; goals that are wrong, doubled or cannot be built become faults."""
     planned: dict[int, Overrides] = {}
     tables: dict[int, int] = {}
@@ -49,7 +78,7 @@ def planned_agents(config: RunConfig, family: Family | None, faults: list[Fault]
     return planned
 
 
-def goals_of(goals: Goals, path: str, family: Family | None, faults: list[Fault]) -> tuple[int, ...]:
+def goals_of(goals: GoalsText, path: str, family: Goals | None, faults: list[Fault]) -> tuple[int, ...]:
     """Parses goals; what is no goal, or none of the family, becomes a fault at ``path``."""
     try:
         found = parse_goals(goals)
@@ -71,7 +100,7 @@ def goals_of(goals: Goals, path: str, family: Family | None, faults: list[Fault]
     return found
 
 
-def _built(family: Family, goals: list[int], args: dict[str, Any], path: str) -> Iterator[Fault]:
+def _built(family: Goals, goals: list[int], args: dict[str, Any], path: str) -> Iterator[Fault]:
     """Builds one environment with an agent's own arguments; equal arguments fail alike."""
     try:
         for goal in goals[:1]:
@@ -96,6 +125,8 @@ def policy_faults(config: RunConfig, family: Family) -> Iterator[Fault]:
 
 def _fits(name: str, spaces: Spaces) -> bool:
     """Whether the policy with its default arguments can work on these spaces."""
+    if name in ON_ANY_SPACES or is_user_code(name):
+        return True
     try:
         POLICIES[name](spaces, {})
     except (ValueError, TypeError):

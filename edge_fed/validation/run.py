@@ -5,9 +5,10 @@ All faults are found, not only the first. `edge_fed.config` bounds what one fiel
 
 from collections.abc import Collection
 
-from edge_fed.config import RunConfig
+from edge_fed.config import Overrides, RunConfig
 from edge_fed.errors import Fault
-from edge_fed.policies import POLICIES, make_policy
+from edge_fed.federated.task import blueprint
+from edge_fed.policies import POLICIES
 from edge_fed.validation.algorithm import (
     batch_faults,
     correction_faults,
@@ -17,7 +18,8 @@ from edge_fed.validation.algorithm import (
 from edge_fed.validation.byzantine import byzantine_faults
 from edge_fed.validation.devices import device_faults
 from edge_fed.validation.federation import federation_faults, noise_faults, onboarding_faults, privacy_faults
-from edge_fed.validation.fleet import family_of, planned_agents, policy_faults
+from edge_fed.validation.fleet import Goals, family_of, planned_agents, policy_faults
+from edge_fed.validation.supervised import supervised_faults, users_of
 from edge_fed.validation.values import name_faults, number_faults, run_name_faults, size_faults
 
 
@@ -37,19 +39,31 @@ def check_run(config: RunConfig, absent: Collection[int] = ()) -> list[Fault]:
         *run_name_faults(config.name),
         *name_faults(config),
     ]
-    family = family_of(config, faults)
-    planned = planned_agents(config, family, faults)
-    if family is not None and config.policy.name in POLICIES:
-        faults += policy_faults(config, family)
-    if not faults and family is not None:
-        dimension = make_policy(config.policy, family.make(0).spaces).dimension
+    family: Goals | None
+    if config.task.kind == "supervised":
+        family = users_of(config, faults)
+        planned = planned_agents(config, family, faults)
+        faults += supervised_faults(config, family)
+    else:
+        family, planned = _reinforcement(config, faults)
+    if not faults:
+        dimension = blueprint(config).dimension
         faults += [*device_faults(config, dimension), *noise_faults(config, dimension)]
-    faults += batch_faults(config)
     faults += correction_faults(config.algorithm)
     faults += weight_faults(config)
     faults += privacy_faults(config)
-    faults += inner_gradient_faults(config.algorithm)
     faults += byzantine_faults(config, planned.keys() - set(absent))
     faults += federation_faults(config, len(set(planned) - set(absent)), len(planned))
     faults += onboarding_faults(config, family)
     return faults
+
+
+def _reinforcement(config: RunConfig, faults: list[Fault]) -> tuple[Goals | None, dict[int, Overrides]]:
+    """What only policies in environments can have wrong; returns the family and the planned agents."""
+    family = family_of(config, faults)
+    planned = planned_agents(config, family, faults)
+    if family is not None and config.policy.name in POLICIES:
+        faults += policy_faults(config, family)
+    faults += batch_faults(config)
+    faults += inner_gradient_faults(config.algorithm)
+    return family, planned

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from edge_fed.config import RunConfig
+from edge_fed.datasets import DATASETS
 from edge_fed.envs import FAMILIES
 from edge_fed.errors import Fault, nearest
 from edge_fed.federated.aggregation import AGGREGATIONS
@@ -16,6 +17,10 @@ from edge_fed.federated.task import KINDS
 from edge_fed.meta import BASELINES, CURVATURES, VARIANTS
 from edge_fed.policies import POLICIES
 from edge_fed.profiles import LINK_BOUNDS, PRESETS
+from edge_fed.supervised import MODELS
+from edge_fed.supervised.directions import DIRECTIONS, PRODUCTS
+from edge_fed.tables import Table
+from edge_fed.user_code import UserCodeError
 
 MAX_CONFIG_BYTES = 60_000  # of the 64 KiB of a WELCOME's header
 MAX_NAME_BYTES = 200  # the name is a part of the run folder's name
@@ -82,22 +87,51 @@ def name_faults(config: RunConfig) -> Iterator[Fault]:
     algorithm = config.algorithm
     tables: list[tuple[str, str, str, Collection[str]]] = [
         ("task.kind", "kind of task", config.task.kind, KINDS),
-        ("environment.family", "family", config.environment.family, FAMILIES),
-        ("policy.name", "policy", config.policy.name, POLICIES),
-        ("algorithm.variant", "variant", algorithm.variant, VARIANTS),
-        ("algorithm.curvature", "curvature estimator", algorithm.curvature, CURVATURES),
-        ("algorithm.baseline", "baseline", algorithm.baseline, BASELINES),
+        *_names_of_kind(config),
         ("algorithm.aggregation", "weights", algorithm.aggregation, AGGREGATIONS),
         ("algorithm.rule", "aggregation rule", algorithm.rule, RULES),
     ]
     for index, table in enumerate(config.agents):
         if table.curvature is not None:
             path = f"agents.{index}.curvature"
-            tables.append((path, "curvature estimator", table.curvature, CURVATURES))
+            known = PRODUCTS if config.task.kind == "supervised" else CURVATURES
+            tables.append((path, "curvature estimator", table.curvature, known))
         if table.attack is not None:
             tables.append((f"agents.{index}.attack.kind", "attack", table.attack.kind, ATTACKS))
         if table.profile is not None:
             tables.append((f"agents.{index}.profile", "profile of a link", table.profile, PRESETS))
-    for path, what, name, known in tables:
-        if name not in known:
-            yield Fault(path, f"unknown {what} {name!r}", nearest(name, known))
+    for path, what, name, names in tables:
+        if name not in names:
+            yield Fault(path, f"unknown {what} {name!r}", nearest(name, names))
+        elif isinstance(names, Table) and not path.startswith("agents."):  # a peer's words load nothing
+            yield from _unloadable(names, name, path)
+
+
+def _unloadable(table: Table[Any], name: str, path: str) -> Iterator[Fault]:
+    """A ``module:name`` of the user's that cannot be loaded."""
+    try:
+        table[name]
+    except UserCodeError as error:
+        yield Fault(path, str(error).removeprefix(f"{table.what}: "))
+
+
+def _names_of_kind(config: RunConfig) -> list[tuple[str, str, str, Collection[str]]]:
+    """The names whose tables depend on the kind of task: path, what it is, the name, the table."""
+    algorithm = config.algorithm
+    if config.task.kind == "supervised":
+        curved: list[tuple[str, str, str, Collection[str]]] = [
+            ("algorithm.curvature", "curvature estimator", algorithm.curvature, PRODUCTS)
+        ]
+        return [
+            ("dataset.family", "data set", config.dataset.family, DATASETS),
+            ("model.name", "model", config.model.name, MODELS),
+            ("algorithm.variant", "variant of supervised tasks", algorithm.variant, DIRECTIONS),
+            *(curved if algorithm.variant == "exact" else []),
+        ]
+    return [
+        ("environment.family", "family", config.environment.family, FAMILIES),
+        ("policy.name", "policy", config.policy.name, POLICIES),
+        ("algorithm.variant", "variant", algorithm.variant, VARIANTS),
+        ("algorithm.curvature", "curvature estimator", algorithm.curvature, CURVATURES),
+        ("algorithm.baseline", "baseline", algorithm.baseline, BASELINES),
+    ]

@@ -20,7 +20,7 @@ from edge_fed.summaries import evaluation_summary, onboarding_summary
 from scenarios.outcome import Outcome
 from scenarios.plain import PlainRun
 from scenarios.study import placebos
-from scenarios.study.outcomes import HELD_OUT, SHARED
+from scenarios.study.outcomes import HELD_OUT, PROTOCOLS, SHARED
 from scenarios.study.plan import Arm, Study, Tuning
 from scenarios.study.results import Measurement
 from scenarios.timeline import Scenario
@@ -69,6 +69,7 @@ def run_cell(study: Study, arm: Arm, seed: int) -> Cell:
         raise EdgeFedError(f"{at}: {outcome.failure.message}")
     table = _Table(arm, seed, study.outcomes, scenario.algorithm.rounds)
     _training(table, outcome, watch.found)
+    _protocols(table, scenario, run)
     spent = _held_out(table, scenario, run.params, study.tuning)
     _budgets(table, outcome, run, spent)
     table.add("run", {"wall_s": time.monotonic() - began, "cpu_s": time.process_time() - cpu})
@@ -142,6 +143,17 @@ def _training(table: _Table, outcome: Outcome, diagnosed: Mapping[int, Numbers])
         since = number
 
 
+def _protocols(table: _Table, scenario: Scenario, run: PlainRun) -> None:
+    """Supervised users measured again after the last round, with every choice of ``adapt_from``."""
+    if scenario.task.kind != "supervised":
+        return
+    for policy, adapt_from in PROTOCOLS.items():
+        how = msgspec.structs.replace(scenario.onboarding, adapt_from=adapt_from)
+        rows = [task.evaluate(run.params, scenario.seed, how) for task in run.tasks.values()]
+        found = evaluation_summary(rows)
+        table.add(policy, {name: found[name] for name in SHARED})
+
+
 def _updates(lines: list[Line]) -> dict[str, float]:
     """What the updates of these rounds report, over agents and rounds."""
     reports = [metrics for line in lines for metrics in line["metrics"].values()]
@@ -197,7 +209,7 @@ def _lines(found: list[Onboarded]) -> list[dict[str, Any]]:
 
 def _only_learned(scenario: Scenario, alpha: float, budgets: tuple[int, ...]) -> Onboarding:
     return msgspec.structs.replace(
-        scenario.onboarding, step_size=alpha, m_adapt=budgets, scratch=(), random=False
+        scenario.onboarding, step_size=alpha, m_adapt=budgets, scratch=(), random=False, careful=False
     )
 
 

@@ -15,6 +15,8 @@ is noticed), ``round``, ``policy``, ``m``, ``outcome``, ``value``.
   of trajectories. ``learned`` adapts with the run's alpha, ``tuned`` with the alpha that was best on the
   validation goals (outcome ``alpha`` says which). Outcomes: ``return``, ``success``, ``worst_return``,
   ``fraction_hurt``.
+- ``adapt-train``, ``adapt-split``, ``adapt-test-LEAKS``: of supervised tasks, the outcomes of ``shared`` once
+  more after the last round, for each ``adapt_from`` of `edge_fed.supervised`; ``success`` is accuracy.
 - ``run``: counts of the whole run: ``train_trajectories`` (all agents), ``train_trajectories_per_agent``,
   ``adapt_trajectories``, ``eval_trajectories``, ``env_steps``, ``parameter_bytes`` (of the vectors that a
   networked run of it sends), ``wall_s``, ``cpu_s``.
