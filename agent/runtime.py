@@ -73,6 +73,7 @@ class AgentProgram:
     Attributes:
         exit: How the program ended; None while it runs.
         busy: The worker thread was still in a step when the program had ended.
+        table: Command -> who carries it out, a subclass's own methods included.
     """
 
     def __init__(
@@ -124,6 +125,16 @@ class AgentProgram:
             key_file=key_file,
         )
         self._keys = keys
+        self.table: dict[type[e.Command], Callable[[Any], None]] = {
+            e.Send: self._send,
+            **dict.fromkeys((e.Build, e.Train, e.Evaluate, e.Onboard), self._work),
+            e.StopWork: self._stop_work,
+            e.Log: self._log,
+            e.Tell: self._pass_on,
+            e.Show: self._show_rows,
+            e.Die: self._kill,
+            e.Exit: self._exit,
+        }
         self._events: deque[e.Event] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._ordered = False  # the supervisor has set delay or link
@@ -197,7 +208,7 @@ class AgentProgram:
         try:
             while self._events:
                 for command in self._machine.handle(self._events[0], self._loop.time()):
-                    CARRY[type(command)](self, command)
+                    self.table[type(command)](command)
                 self._events.popleft()
             self._set_timer()
         except _Killed:
@@ -250,6 +261,18 @@ class AgentProgram:
         except LocalProtocolError as error:
             self._logger.error(f"{type(command.message).__name__} cannot be sent: {error}")
             self.stop(f"a message is illegal: {error}", ExitCode.FAILED)
+
+    def _work(self, command: e.Work) -> None:
+        self._worker.submit(command)
+
+    def _stop_work(self, _command: e.StopWork) -> None:
+        self._worker.stop()
+
+    def _pass_on(self, command: e.Tell) -> None:
+        self._supervisor.event(command.name, **command.fields)
+
+    def _show_rows(self, command: e.Show) -> None:
+        self._show(command.round, command.rows)
 
     def _log(self, command: e.Log) -> None:
         getattr(self._logger, command.level)(command.text, **command.fields)
@@ -317,15 +340,3 @@ async def _at_most(seconds: float, event: asyncio.Event) -> None:
 
 def _profile(overrides: Overrides) -> LinkProfile:
     return msgspec.convert(link_values(overrides), LinkProfile)
-
-
-CARRY: dict[type[e.Command], Callable[[AgentProgram, Any], None]] = {
-    e.Send: AgentProgram._send,
-    **dict.fromkeys((e.Build, e.Train, e.Evaluate, e.Onboard), lambda self, work: self._worker.submit(work)),
-    e.StopWork: lambda self, _: self._worker.stop(),
-    e.Log: AgentProgram._log,
-    e.Tell: lambda self, told: self._supervisor.event(told.name, **told.fields),
-    e.Show: lambda self, shown: self._show(shown.round, shown.rows),
-    e.Die: AgentProgram._kill,
-    e.Exit: AgentProgram._exit,
-}

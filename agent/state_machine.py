@@ -7,7 +7,7 @@ until its fate is known. This file knows sessions, time and the ways to end; `ag
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from agent import events as e
 from agent.contact import LATE_S, Contact, Jitter, Wait
 from agent.duties import Duties, Script
 from agent.plan import Plan
-from agent.refusals import explained
+from agent.refusals import explained, rejected
 from agent.waits import line, whom
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
@@ -28,6 +28,7 @@ REJECTIONS = {"goal_in_use": ExitCode.SUPERSEDED, "key": ExitCode.AUTHENTICATION
 ROUND_LINE_S = 1.0  # rounds of milliseconds would fill the screen of a person who watches one agent
 
 
+@final
 class Machine:
     """The agent's decisions. The runtime passes every event to `handle` and a tick at `due`.
 
@@ -204,10 +205,8 @@ class Machine:
 
     def _reject(self, message: m.Reject, _event: e.Received, _now: float) -> None:
         code = REJECTIONS.get(message.reason, ExitCode.REFUSED)
-        sides = (("expected", message.expected), ("received", message.received))
-        detail = ", ".join(f"{name} {value}" for name, value in sides if value)
-        why = f"refused by the server ({message.reason}): {message.message}"
-        self._exit(code, why + (f" [{detail}]" if detail else ""))
+        built = self._duties.built
+        self._exit(code, rejected(message, built.description if built else ""))
 
     def _error(self, message: m.Error, _event: e.Received, now: float) -> None:
         if message.code == "conflict":

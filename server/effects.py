@@ -31,6 +31,9 @@ class Effects:
         die: Ends this process as SIGKILL would.
         happened: Called with what a command led to.
         failed: Called with an error of the disk's thread.
+
+    Attributes:
+        table: Command -> who carries it out.
     """
 
     def __init__(
@@ -58,10 +61,22 @@ class Effects:
         self._happened = happened
         self._failed = failed
         self._sync_due: asyncio.TimerHandle | None = None
+        self.table: dict[type[e.Command], Callable[[Any], None]] = {
+            e.Send: self._send,
+            e.Journal: self._journal,
+            e.Evaluation: self._evaluation,
+            e.Commit: self._commit,
+            e.Load: self._load,
+            e.Log: self._log,
+            e.Wait: self._wait,
+            e.Tell: self._tell,
+            e.Die: self._kill,
+            e.Exit: self._exit,
+        }
 
     def carry_out(self, command: e.Command) -> None:
         """Does what a command asks for; what that leads to is told later."""
-        CARRY_OUT[type(command)](self, command)
+        self.table[type(command)](command)
 
     def close(self) -> None:
         """Forces nothing to the disk any more."""
@@ -116,17 +131,3 @@ class Effects:
     def _exit(self, command: e.Exit) -> None:
         if not self._over.done():
             self._over.set_result(command)
-
-
-CARRY_OUT: dict[type[e.Command], Callable[[Effects, Any], None]] = {
-    e.Send: Effects._send,
-    e.Journal: Effects._journal,
-    e.Evaluation: Effects._evaluation,
-    e.Commit: Effects._commit,
-    e.Load: Effects._load,
-    e.Log: Effects._log,
-    e.Wait: Effects._wait,
-    e.Tell: Effects._tell,
-    e.Die: Effects._kill,
-    e.Exit: Effects._exit,
-}

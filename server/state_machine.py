@@ -7,7 +7,7 @@ in `server.training`, an evaluation in `server.measuring`, onboarding in `server
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
@@ -24,6 +24,7 @@ from server.room import Room
 LATE_S = 0.5  # a timer later than this means that this process was stopped or busy
 
 
+@final
 class Machine:
     """The server's decisions. The runtime passes every event to `handle` and wakes it at `due`.
 

@@ -20,7 +20,7 @@ from protocol.codec import PREAMBLE, encode
 from protocol.limits import MAGIC, MINOR
 from protocol.link import LinkProfile
 from protocol.transport import Context
-from tests.agent.fake_server import FakeServer, Scripted, program
+from tests.agent.fake_server import FakeServer, Lines, Scripted, program
 from tests.agent.scripted import INITIAL, LIMITS, params
 
 
@@ -29,6 +29,21 @@ def context() -> Iterator[Context]:
     """The context that server and agent share."""
     with Context() as made:
         yield made
+
+
+def test_every_command_is_carried_out_by_the_programs_own_methods(context: Context, tmp_path: Path) -> None:
+    """A subclass that replaces one is obeyed, not ignored without a word."""
+    said = []
+
+    class Other(AgentProgram):
+        def _log(self, command: e.Log) -> None:
+            said.append(command.text)
+
+    made = Other(3, "inproc://nobody", logger=Lines().logger, state_folder=tmp_path, context=context)
+    made.table[e.Log](e.Log("info", "a line", {}))
+    assert said == ["a line"]
+    commands = {kind for kind in e.Command.__subclasses__() if kind is not e.Work}
+    assert set(made.table) == commands | set(e.Work.__subclasses__())
 
 
 async def finish(server: FakeServer, running: "asyncio.Task[ExitCode]") -> ExitCode:
