@@ -68,6 +68,7 @@ class Built(Event, frozen=True):
         tags: Rounds whose agent state is at hand, besides the initial state.
         seed: Of the run.
         overrides: What this agent does not do exactly as the run says.
+        description: Of the layout of its parameters.
         private: Its updates hold noise: the server is told no error's text, which might quote its data.
     """
 
@@ -80,6 +81,7 @@ class Built(Event, frozen=True):
     tags: frozenset[int] = frozenset()
     seed: int = 0
     overrides: Overrides = Overrides()
+    description: str = ""
     private: bool = False
 
 

@@ -106,6 +106,7 @@ class Learner:
             tags=self._store.tags(),
             seed=config.seed,
             overrides=overrides,
+            description=task.description,
             private=config.privacy.noisy,
         )
 

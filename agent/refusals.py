@@ -1,11 +1,27 @@
-"""What a person is told when the keys of agent and server do not belong together. Pure."""
+"""What a person is told when the server refuses this agent. Pure."""
 
 from agent.plan import Plan
+from edge_fed.params import first_difference
+from protocol.messages import Reject
 from protocol.transport import Refusal
 
 
+def rejected(message: Reject, layout: str) -> str:
+    """Why the server rejects this agent, with both values; of two layouts of parameters where they part.
+
+    Args:
+        message: The server's; ``expected`` is its layout, or a hash or number where that is too long.
+        layout: This agent's; empty: it has built none.
+    """
+    sides = (("expected", message.expected), ("received", message.received))
+    detail = ", ".join(f"{name} {value}" for name, value in sides if value)
+    if layout and message.reason in ("dimension", "schema") and " " in message.expected:
+        detail = first_difference(message.expected, layout)
+    return f"refused by the server ({message.reason}): {message.message}" + (f" [{detail}]" if detail else "")
+
+
 def explained(kind: Refusal, plan: Plan) -> tuple[str, str]:
-    """Why the connection is refused, and what to do next.
+    """Why the connection is refused when keys do not belong together, and what to do next.
 
     Args:
         kind: What the transport found out.

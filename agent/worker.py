@@ -14,6 +14,7 @@ from typing import Protocol
 from agent import events as e
 from edge_fed.errors import UpdateRefused
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.user_code import UserCodeError
 
 Progress = Callable[[int], None]
 
@@ -139,5 +140,10 @@ def failure(work: e.Work, error: Exception) -> e.Failed:
     why = f"{name}: {text} (at {Path(where.filename).name}:{where.lineno})"
     if isinstance(work, e.Build):
         hint = "install the same edge_fed on both sides"
+        if isinstance(error, UserCodeError):
+            hint = (
+                "it is the run's own code: mend its file, and start this agent in the folder where that lies"
+            )
+            return e.Failed(work.number, f"{name}: {text}", ExitCode.REFUSED, hint=hint)
         return e.Failed(work.number, why, ExitCode.REFUSED, trace=traceback.format_exc(), hint=hint)
     return e.Failed(work.number, why, trace=traceback.format_exc())

@@ -2,6 +2,7 @@
 
 import hashlib
 import zlib
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,3 +38,16 @@ def schema_sha256(dimension: int, policy: str) -> str:
         policy: The policy's canonical description, e.g. ``mlp 2-32-8 tanh softmax``.
     """
     return hashlib.sha256(f"float64[{dimension}] {policy}".encode()).hexdigest()
+
+
+def first_difference(expected: str, found: str) -> str:
+    """Where two descriptions of a layout part, in words; empty: nowhere.
+
+    Args:
+        expected: The run's: parts behind ``; ``, such as one per parameter.
+        found: This program's.
+    """
+    for theirs, ours in zip_longest(expected.split("; "), found.split("; ")):
+        if theirs != ours:
+            return f"the run has {theirs or 'nothing more'}, this program {ours or 'nothing more'}"
+    return ""

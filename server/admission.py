@@ -26,6 +26,7 @@ FLAGS = {
     "responsiveness": "--responsiveness",
 }
 """Overrides -> the agent's flag for it."""
+MOST_LAYOUT = 4096  # signs, as a field of text holds
 
 
 class Admission:
@@ -45,6 +46,7 @@ class Admission:
         self.goals = shape.goals
         self.train_goals = shape.num_train
         self.dimension = shape.dimension
+        self.description = shape.description
         self.schema_sha256 = schema_sha256(shape.dimension, shape.description)
         self.initial: F8 = initial_params(config, shape)
         self.initial.flags.writeable = False
@@ -116,26 +118,30 @@ class Admission:
                 reason="dimension",
                 message=f"the run's parameters have {self.dimension} entries, this agent's "
                 f"{message.dimension}; its environment or policy is another one",
-                expected=str(self.dimension),
+                expected=self._layout(str(self.dimension)),
                 received=str(message.dimension),
             )
         if message.schema_sha256 != self.schema_sha256:
             return Reject(
                 reason="schema",
                 message="this agent's policy has another layout of parameters; "
-                "install the same edge_fed on both sides",
-                expected=self.schema_sha256,
+                "install the same edge_fed, and a policy's own file, on both sides",
+                expected=self._layout(self.schema_sha256),
                 received=message.schema_sha256,
             )
         if message.initial_sha256 != self.initial_sha256:
             return Reject(
                 reason="environment",
                 message="this agent computes other initial parameters from the same configuration; "
-                "install the same edge_fed and NumPy on both sides",
+                "install the same edge_fed and NumPy, and what a policy of your own needs, on both sides",
                 expected=self.initial_sha256,
                 received=message.initial_sha256,
             )
         return None
+
+    def _layout(self, short: str) -> str:
+        """So that the agent can say which parameter differs; ``short`` where it is too long for a message."""
+        return self.description if len(self.description) <= MOST_LAYOUT else short
 
 
 def _bad_overrides(what: str, message: Register) -> Reject:

@@ -1,13 +1,14 @@
-"""What an agent says and exits with when keys do not belong together."""
+"""What an agent says and exits with when the server refuses it."""
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent import events as e
 from agent.command_line import main
 from agent.plan import Plan
-from agent.refusals import explained
+from agent.refusals import explained, rejected
 from agent.state_machine import Machine
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
@@ -69,3 +70,22 @@ def test_a_key_file_that_cannot_be_used_ends_the_agent_at_once(
         path.chmod(mode)
     assert main(["--goal", "0", "--keys", str(path)]) == ExitCode.AUTHENTICATION
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("reason", ["dimension", "schema"])
+def test_a_layout_that_differs_is_named_by_its_first_parameter(reason: str) -> None:
+    """The server sends its layout; where it sends a hash, both values are told."""
+    layout = "torch categorical 8; a.weight float32[32,2]; a.bias float32[32]"
+    reject = {
+        "t": "REJECT",
+        "reason": reason,
+        "message": "another layout",
+        "expected": layout,
+        "received": "B2",
+    }
+    why = rejected(msgspec.convert(reject, m.Reject), layout.replace("32,2", "31,2"))
+    assert why.endswith(
+        "another layout [the run has a.weight float32[32,2], this program a.weight float32[31,2]]"
+    )
+    short = msgspec.convert({**reject, "expected": "A1"}, m.Reject)
+    assert rejected(short, layout).endswith("[expected A1, received B2]")

@@ -12,6 +12,7 @@ from agent import events as e
 from agent.worker import Performer, Worker
 from edge_fed.errors import NonFinite, UnknownGoal
 from edge_fed.program.exit_codes import ExitCode
+from edge_fed.user_code import UserCodeError
 
 
 class Steps:
@@ -118,6 +119,16 @@ def test_errors_become_events(
     assert (event.number, event.code, event.refused) == (1, code, refused)
     assert type(error).__name__ in event.why and str(error) in event.why
     assert ("Traceback" in event.trace) is not refused and ("test_worker.py:" in event.why) is not refused
+
+
+def test_a_fault_in_the_runs_own_code_points_to_its_file(bench: Bench) -> None:
+    """No place in edge_fed, and no advice to install it: the user's file is to be mended."""
+    bench.steps.error = UserCodeError("there is no mynet.py in the folder where this program was started")
+    bench.worker.submit(e.Build(1, {}, b""))
+    event = bench.delivered.get(timeout=10)
+    assert isinstance(event, e.Failed) and event.code is ExitCode.REFUSED
+    assert event.why == "UserCodeError: there is no mynet.py in the folder where this program was started"
+    assert "mend its file" in event.hint
 
 
 def test_a_performer_that_cannot_be_made_fails_the_first_work() -> None:

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from edge_fed.params import crc32, little_endian, params_sha256, schema_sha256
+from edge_fed.params import crc32, first_difference, little_endian, params_sha256, schema_sha256
 
 VALUES = [0.0, -0.0, 1.5, -2.25, 1e-300]
 
@@ -53,3 +53,16 @@ def test_schema_tells_dimension_and_policy_apart():
         schema_sha256(361, "mlp 2-32-8"),
     }
     assert len(schemas) == 3
+
+
+def test_the_first_difference_of_two_layouts_is_named():
+    """One part per parameter: the first that differs, or that only one of them has."""
+    layout = "torch categorical 8; a.weight float32[32,2]; a.bias float32[32]"
+    assert first_difference(layout, layout) == ""
+    assert (
+        first_difference(layout, layout.replace("32,2", "31,2").replace("[32]", "[31]"))
+        == "the run has a.weight float32[32,2], this program a.weight float32[31,2]"
+    )
+    shorter = layout.rpartition("; ")[0]
+    assert first_difference(layout, shorter) == "the run has a.bias float32[32], this program nothing more"
+    assert first_difference(shorter, layout) == "the run has nothing more, this program a.bias float32[32]"

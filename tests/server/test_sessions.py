@@ -145,6 +145,8 @@ def test_an_agent_that_does_not_fit_is_rejected(fields: dict[str, object], reaso
     reject = agent.last(m.Reject)
     assert reject.reason == reason
     assert reject.expected and reject.received
+    if reason in ("dimension", "schema"):
+        assert reject.expected == "softmax 25x4", "its layout, so that the agent can say where they part"
     assert fleet.machine.members.eligible() == ()
 
 
