@@ -29,9 +29,9 @@ from edge_fed.meta.base import Estimate, LocalStep
 from edge_fed.meta.policy_gradient import policy_gradient
 from edge_fed.policies.softmax import Softmax
 from edge_fed.returns import discounts, reward_to_go
-from edge_fed.rollouts import Sampler
+from edge_fed.rollouts import Sampler, Trajectories
 from edge_fed.seeding import Purpose, stream
-from tests.edge_fed import batch_checks, checks
+from tests.edge_fed import batch_checks, checks, ending_checks
 from tests.edge_fed.tiny_batches import BANDIT
 
 Patch = pytest.MonkeyPatch
@@ -414,6 +414,16 @@ def memory_of_one_step(patch: Patch) -> None:
     patch.setattr(reinforcement, "LocalStep", lambda streams, baseline, _memory: LocalStep(streams, baseline))
 
 
+def no_mask(patch: Patch) -> None:
+    """What stands in the arrays after an end counts, wherever an estimator or baseline would mask it."""
+    patch.setattr(Trajectories, "masked", lambda _self, x: x)
+
+
+def mean_over_valid_steps(patch: Patch) -> None:
+    """Divides by valid steps in units of whole trajectories, so that short episodes count more."""
+    patch.setattr(Trajectories, "size", property(lambda self: self.steps / len(self.rewards)))
+
+
 def nothing(_patch: Patch) -> None:
     """For mutants that are another function handed to the check."""
 
@@ -528,6 +538,19 @@ MUTANTS = [
         "recursive with one weight per trajectory",
         whole_trajectory_weights,
         lambda: batch_checks.check_recursive_composition("gridworld", "first_order"),
+    ),
+    Mutant(
+        "mask forgotten in the naive sum", no_mask, lambda: ending_checks.check_curvature("naive", "none")
+    ),
+    Mutant("mask forgotten in leave-one-out", no_mask, ending_checks.check_loo),
+    Mutant("mask forgotten in the value", no_mask, lambda: ending_checks.check_gradient("value")),
+    Mutant("mask forgotten in the fit", no_mask, ending_checks.check_value_fit),
+    Mutant("mask forgotten in sg_mrl", no_mask, lambda: ending_checks.check_sg_mrl(1)),
+    Mutant("mean over valid steps", mean_over_valid_steps, ending_checks.check_gradient),
+    Mutant(
+        "mean over valid steps in the curvature",
+        mean_over_valid_steps,
+        lambda: ending_checks.check_curvature("causal"),
     ),
     Mutant("recursive across rounds", memory_across_rounds, recursive_rounds_on_grid),
     Mutant("recursive forgets every step", memory_of_one_step, recursive_rounds_on_grid),
