@@ -6,6 +6,7 @@ from edge_fed.envs.cartpole import CartPole
 from edge_fed.envs.gridworld import Gridworld
 from edge_fed.envs.gymnasium import Gymnasium
 from edge_fed.envs.navigation import Navigation
+from edge_fed.envs.pendulum import Pendulum
 from edge_fed.envs.thermostats import Thermostats
 from edge_fed.errors import UnknownName
 from edge_fed.tables import Table
@@ -17,7 +18,8 @@ FAMILIES: Table[MakeFamily] = Table(
         "gridworld": Gridworld,
         "gymnasium": Gymnasium,
         "navigation": Navigation,
-        "thermostats": Thermostats,
+        "pendulum": Pendulum,
+    "thermostats": Thermostats,
     },
 )
 """Name in ``[environment] family`` -> constructor. A new family is one file and one line here."""

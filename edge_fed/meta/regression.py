@@ -1,9 +1,11 @@
 """Linear regression on state features by forgetting sums: the inside of the value baseline (methods.md 3).
 
-x = zeta phi(s); sums A of x x^T and b of x y decay by a factor per local step. Two kinds: monomials of a
-vector observation, and one-hot features of finite states, for which A is diagonal and kept as such.
+x = zeta phi(s); sums A of x x^T and b of x y decay by a factor per local step. Two kinds: monomials of an
+observation in a box, whatever its shape, and one-hot features of finite states, for which A is diagonal and
+kept as such.
 """
 
+import math
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
@@ -44,13 +46,14 @@ def regression(spaces: Spaces) -> Regression:
     """The kind that fits what the environment shows."""
     if spaces.num_states is not None:
         return FiniteRegression(spaces.num_states)
-    return BoxRegression(spaces.observation_shape[0])
+    return BoxRegression(math.prod(spaces.observation_shape))
 
 
 class BoxRegression:
-    """Monomial features of a vector of dimension q; A is ``[p, p]``."""
+    """Monomial features of an observation of q numbers; A is ``[p, p]``."""
 
     def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
         self._factors = monomials(dimension)
 
     def initial(self) -> tuple[F8, F8]:
@@ -64,7 +67,8 @@ class BoxRegression:
 
     def features(self, states: F8, zeta: F8) -> F8:
         """One row per monomial, ``[p, H+1, m]``."""
-        x = np.empty((len(self._factors), *states.shape[:-1]))
+        x = np.empty((len(self._factors), *states.shape[:2]))
+        states = states.reshape(*states.shape[:2], self._dimension)
         row = {factors: i for i, factors in enumerate(self._factors)}
         x[0] = zeta
         for i, factors in enumerate(self._factors[1:], start=1):

@@ -24,6 +24,14 @@ def test_features_of_a_point():
     assert x[:, 0, 0].tolist() == [0.5 * f for f in (1, 2, 3, 4, 6, 9, 8, 12, 18, 27)]
 
 
+def test_a_box_of_any_shape_has_the_features_of_its_numbers_in_a_row():
+    """Shape (2, 2) against shape (4,): the same features, to the bit."""
+    states, zeta = np.random.default_rng(0).normal(size=(3, 5, 4)), np.full((3, 1), 0.5)
+    row, box = (regression(Spaces(num_actions=2, observation_shape=shape)) for shape in ((4,), (2, 2)))
+    x, other = row.features(states, zeta), box.features(states.reshape(3, 5, 2, 2), zeta)
+    assert x.shape == (15, 3, 5) and x.tobytes() == other.tobytes()
+
+
 def test_weights_solve_the_ridge_equations():
     """A polynomial target is recovered from its samples up to the ridge."""
     rng = np.random.default_rng(0)
