@@ -27,7 +27,7 @@ class Trajectories(msgspec.Struct, frozen=True):
 
     Attributes:
         states: ``[H+1, m, *observation_shape]``.
-        actions: ``[H+1, m]``, or ``[H+1, m, k]`` in a box.
+        actions: As the policy stores them, see `Policy.executed`: ``[H+1, m]``, or ``[H+1, m, k]`` in a box.
         rewards: gamma^t r(s_t, a_t), ``[H+1, m]``: of the state before the action; 0 after an episode's end.
         trace: The policy's forward record, for gradients at the parameters of the rollout.
         mask: 1 for steps of an episode, 0 for what stands in the arrays after its end, ``[H+1, m]``; None:
@@ -146,7 +146,7 @@ class Sampler(BaseSampler):
         width = max(m, 2)
         states, noise = self._draw(batches, width)
         trace = self._run(params, states, noise)
-        rewards, mask = self._rewards(states, trace.actions)
+        rewards, mask = self._rewards(states, self.policy.executed(trace.actions))
         whole = Trajectories(states, trace.actions, rewards, trace, mask)
         whole = whole if m == width else whole.part(slice(0, m))
         self._count(whole.size, whole.steps)
@@ -166,8 +166,8 @@ class Sampler(BaseSampler):
             here[0] = states[h]
             actions[h] = self.policy.act(trace, 0, row)
             if h + 1 < len(states):
-                self.environment.step(states[h], actions[h], states[h + 1])
-        rewards, mask = self._rewards(states, actions)
+                self.environment.step(states[h], self.policy.executed(actions[h]), states[h + 1])
+        rewards, mask = self._rewards(states, self.policy.executed(actions))
         self._count(m, rewards[:, :m].size if mask is None else int(mask[:, :m].sum()))
         return Outcomes(states[:, :m], rewards[:, :m], self.environment.success(states[:, :m]))
 
@@ -202,10 +202,10 @@ class Sampler(BaseSampler):
 
     def _run(self, params: F8, states: States, noise: F8) -> Trace:
         """Fills ``states`` from row 1 on; returns the policy's record of it."""
-        act, step = self.policy.act, self.environment.step
+        act, executed, step = self.policy.act, self.policy.executed, self.environment.step
         trace = self.policy.begin(params, states)
         rows, columns = list(states), list(noise)
         for h in range(len(rows) - 1):  # H+1 actions, H transitions
-            step(rows[h], act(trace, h, columns[h]), rows[h + 1])
+            step(rows[h], executed(act(trace, h, columns[h])), rows[h + 1])
         act(trace, len(rows) - 1, columns[-1])
         return trace

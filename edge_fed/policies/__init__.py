@@ -3,6 +3,7 @@
 from edge_fed.config import ModelConfig, PolicyConfig
 from edge_fed.errors import UnknownName
 from edge_fed.policies.base import MakePolicy, Policy
+from edge_fed.policies.gaussian import make_gaussian
 from edge_fed.policies.mlp import make_mlp
 from edge_fed.policies.softmax import make_softmax
 from edge_fed.policies.torch import make_torch
@@ -12,6 +13,7 @@ from edge_fed.tables import Table
 POLICIES: Table[MakePolicy] = Table(
     "policy",
     {
+        "gaussian": make_gaussian,
         "mlp": make_mlp,
         "softmax": make_softmax,
         "torch": make_torch,  # imports torch when it is called

@@ -70,6 +70,13 @@ class Policy(Protocol):
         """
         ...
 
+    def executed(self, actions: Any) -> Any:
+        """What the environment gets for stored actions ``[..., k]`` or ``[...]``: mostly they themselves.
+
+        Scores are of what is stored, which may be the argument of a function that keeps to the box.
+        """
+        ...
+
     def log_prob(self, params: F8, states: States, actions: Any) -> F8:
         """Log pi(a | s), ``[...]`` for states ``[..., *s]`` and actions ``[...]`` or ``[..., k]``."""
         ...

@@ -24,6 +24,10 @@ class Categorical:
         """Uniforms, ``[steps, m, 1]``."""
         return rng.random((steps, m))[:, :, None]
 
+    def executed(self, actions: I8) -> I8:
+        """The actions themselves."""
+        return actions
+
     def kl(self, params: F8, other: F8, states: States) -> F8:
         """KL(pi(.|s; params) || pi(.|s; other)) in nats, ``[H+1, m]`` for states ``[H+1, m, *s]``."""
         divergence = np.zeros(states.shape[:2])

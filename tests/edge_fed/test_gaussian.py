@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from edge_fed.envs.pendulum import Pendulum
 from edge_fed.policies.gaussian import Gaussian, make_gaussian
+from edge_fed.rollouts import Sampler
 from edge_fed.spaces import Spaces
 from tests.edge_fed import checks
 
@@ -104,6 +106,26 @@ def test_squashed_actions_stay_in_the_box():
     assert stored.tolist() == noise.tolist()
     expected = [[[0.0, 3.0 + 3 * np.tanh(0.5)], [2.0, 0.0]]]
     assert np.allclose(policy.executed(stored), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("squash", [False, True])
+def test_the_environment_gets_what_is_executed(squash):
+    """A sampler stores samples, steps and pays with what the policy makes of them: pathwise, in both ways."""
+    environment = Pendulum(30, 0.9, {}).make(0)
+    policy = Gaussian(environment.spaces, (5,), 0.5, squash=squash)
+    sampler = Sampler(environment, policy)
+    params = np.random.default_rng(0).normal(size=policy.dimension)
+    batch = sampler.pool(params, [(6, np.random.default_rng(1))])
+    sent = 8 * np.tanh(batch.actions) if squash else batch.actions
+    assert (abs(batch.actions) > (1 if squash else 8)).any(), "nothing reaches the ends: this shows nothing"
+    rewards = environment.rewards(batch.states, sent) * 0.9 ** np.arange(31)[:, None]
+    assert np.allclose(batch.rewards, rewards, rtol=0, atol=1e-12)
+    out = np.empty((6, 3))
+    for h in range(30):
+        environment.step(batch.states[h], sent[h], out)
+        assert np.allclose(batch.states[h + 1], out, rtol=0, atol=1e-12)
+    found = sampler.outcomes(params, 6, np.random.default_rng(1))
+    assert found.rewards.tobytes() == batch.rewards.tobytes()
 
 
 def test_a_learned_log_std_starts_at_the_fixed_one_and_keeps_its_bounds():

@@ -4,10 +4,14 @@ import pytest
 
 from edge_fed.config import PolicyConfig
 from edge_fed.errors import UnknownName
-from edge_fed.policies import POLICIES, init_seed, make_policy
+from edge_fed.policies import ON_ANY_SPACES, POLICIES, init_seed, make_policy
 from edge_fed.spaces import Spaces
 
 BOX = Spaces(num_actions=8, observation_shape=(2,))
+TORQUE = Spaces(num_actions=None, observation_shape=(2,), action_low=(-1.0,), action_high=(1.0,))
+CELLS = Spaces(num_actions=4, observation_shape=(), num_states=9)
+FITTING = {"gaussian": TORQUE, "mlp": BOX, "softmax": CELLS}
+"""Policies that need no arguments -> spaces that they work on."""
 
 
 def test_default_policy_is_the_papers():
@@ -21,13 +25,13 @@ def test_unknown_policy_is_refused_with_the_nearest_name():
         make_policy(PolicyConfig(name="sofmax"), BOX)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", FITTING)
 def test_every_policy_accepts_init_seed(name):
     """The key of the initialization is common to all policies."""
-    spaces = BOX if name == "mlp" else Spaces(num_actions=4, observation_shape=(), num_states=9)
     config = PolicyConfig(name=name, args={"init_seed": 3})
-    assert make_policy(config, spaces).dimension > 0
+    assert make_policy(config, FITTING[name]).dimension > 0
     assert init_seed(config) == 3
+    assert set(POLICIES) == {*FITTING, *ON_ANY_SPACES}
 
 
 @pytest.mark.parametrize(
