@@ -1,5 +1,6 @@
 """Policies of `torch.nn.Module`s: equal to the closed forms in NumPy, and to differences for any module."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -232,6 +233,13 @@ def test_the_initialization_is_the_modules_own_under_our_seed():
     weights = a[:64]  # of nn.Linear(2, 32): uniform within 1 / sqrt(2)
     assert 0.6 < abs(weights).max() <= 2**-0.5
     assert (a[:64].astype(np.float32) == a[:64]).all()
+
+
+def test_threads_do_not_disturb_each_others_initialization():
+    """The agents of an inproc run build in threads of one process, and torch has one generator for all."""
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda _: policy_of("Net").initial(np.random.default_rng(7)), range(200))
+        assert len({params.tobytes() for params in found}) == 1
 
 
 def test_the_description_is_the_layout():

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from edge_fed.policies.torch.faults import BadModule
+from edge_fed.policies.torch.generator import seeded
 from edge_fed.spaces import Spaces
 from edge_fed.user_code import load
 
@@ -48,8 +49,7 @@ def constructor(
     given = {key: value for key, value in offered(spaces).items() if key in named} | kwargs
 
     def make(seed: int) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):  # nn.init knows torch's global generator alone
-            torch.manual_seed(seed)
+        with seeded(seed):
             try:
                 found = target(**given)
             except Exception as error:

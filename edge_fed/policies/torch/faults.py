@@ -8,6 +8,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from edge_fed.errors import printable
+from edge_fed.policies.torch.generator import watched
 from edge_fed.user_code import UserCodeError
 
 ROWS = 4  # of the probe
@@ -74,10 +75,10 @@ def probe(name: str, module: nn.Module, observations: Tensor, outputs: int) -> N
             calling it changes a buffer.
     """
     before = {key: buffer.clone() for key, buffer in module.named_buffers()}
-    generator = torch.get_rng_state()
-    first, again, half = (
-        called(name, module, rows) for rows in (observations, observations, observations[:2])
-    )
+    batches = (observations, observations, observations[:2])
+    with watched() as generator:
+        first, again, half = (called(name, module, rows) for rows in batches)
+        drawn = not torch.equal(torch.get_rng_state(), generator)
     if first.shape != (ROWS, outputs):
         raise BadModule(
             name,
@@ -88,13 +89,9 @@ def probe(name: str, module: nn.Module, observations: Tensor, outputs: int) -> N
         raise BadModule(
             name, "it gives NaN or infinity at its own initial parameters", "initialize it smaller"
         )
-    if not torch.equal(torch.get_rng_state(), generator):
-        torch.set_rng_state(generator)
-        raise BadModule(
-            name,
-            "calling it draws random numbers that no stream of the run gives",
-            "remove dropout and noise",
-        )
+    if drawn:
+        what = "calling it draws random numbers that no stream of the run gives"
+        raise BadModule(name, what, "remove dropout and noise")
     changed = [key for key, buffer in module.named_buffers() if not torch.equal(buffer, before[key])]
     if changed:
         raise BadModule(name, f"calling it changes its buffer {changed[0]}", "keep no state between calls")

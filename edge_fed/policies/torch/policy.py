@@ -8,8 +8,8 @@ With L(theta, c) = sum over steps and trajectories of c log pi(a | s; theta):
 
 so nothing of size m (H+1) d is built. Reverse mode alone, although a jvp of `grad` (methods.md 7) gives the
 same values: torch's forward mode has one level for all threads of a process, in which the agents of an inproc
-run meet; it lacks common operations (the backward of SiLU); its first use imports torch's compiler (1 to 2 s,
-50 MB); and for small networks it took twice as long.
+run meet; it lacks common operations (the backward of SiLU); its first use imports torch's compiler (1 s,
+70 MB); and for small networks it took twice as long.
 
 The master vector theta is float64: its slices are cast to each parameter's dtype on the way in, and gradients
 to float64 on the way back.
@@ -240,7 +240,8 @@ def pin_numerics(threads: int) -> None:
     torch.set_num_threads(threads)
     with contextlib.suppress(RuntimeError):  # may be set once, before torch's first parallel work
         torch.set_num_interop_threads(threads)
-    torch.use_deterministic_algorithms(True)
+    # does what `use_deterministic_algorithms` does, which imports torch's compiler first (1 s, 70 MB)
+    torch.set_deterministic_debug_mode("error")
 
 
 def _tensor(array: F8) -> Tensor:
