@@ -20,7 +20,7 @@ from edge_fed.federated.task import blueprint
 from edge_fed.program import accountant
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.validation.devices import link_lines
-from scenarios import gradcheck
+from scenarios import check_env, gradcheck
 from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.campaign import command as campaign_command
 from scenarios.expectations import METRICS
@@ -35,7 +35,7 @@ from scenarios.timeline import Scenario
 
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
-COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck",
+COMMANDS = ("list", "check", "run", "verify", "theory", "gradcheck", "check-env",
             "study", "compare", "claims", "reproduce", "bench", "campaign", "faults")  # fmt: skip
 OTHERS = {"server": "lead one run by hand", "agent": "one agent of a fleet"}
 
@@ -100,6 +100,8 @@ def parser(program: str) -> argparse.ArgumentParser:
     )
     meaning = "check the derivatives of your policy, and the gradients in your environment"
     gradcheck.add_arguments(_command(commands, "gradcheck", gradcheck.check_gradients, meaning))
+    meaning = "find what is wrong with a Gymnasium environment before it is run"
+    check_env.add_arguments(_command(commands, "check-env", check_env.check_env, meaning))
     study_command.add_arguments(
         _command(commands, "study", study_command.study, "arms times seeds in parallel, into one table")
     )

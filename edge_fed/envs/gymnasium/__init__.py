@@ -44,10 +44,11 @@ from msgspec import Meta
 from edge_fed.arguments import read_args
 from edge_fed.envs.gymnasium.episodic import EpisodicEnvironment
 from edge_fed.envs.gymnasium.goal_args import goal_args, insist
+from edge_fed.envs.gymnasium.play import Play
 from edge_fed.errors import UnknownGoal
-from edge_fed.seeding import Purpose, stream
+from edge_fed.spaces import Spaces
 
-__all__ = ["EpisodicEnvironment", "Gymnasium"]
+__all__ = ["EpisodicEnvironment", "Gymnasium", "GymnasiumArgs", "read_settings"]
 
 Real = Annotated[float, Meta(ge=-1e9, le=1e9)]
 
@@ -80,10 +81,9 @@ class Gymnasium:
         self.horizon = horizon
         self.discount = discount
         self.args = dict(args)
-        self.settings = read_args(GymnasiumArgs, args, self.name)
+        self.settings = read_settings(args)
         self.num_train = self.settings.goals
         self.num_held_out = self.settings.held_out
-        insist(self.settings.env_args, self.num_train + self.num_held_out)
         if importlib.util.find_spec("gymnasium") is None:
             raise ValueError("family 'gymnasium' needs gymnasium: pip install 'edge-fed[gym]'")
         self._insist_on_scale(_spaces(msgspec.json.encode(self.settings)))
@@ -114,7 +114,7 @@ class Gymnasium:
             return self.settings.success
         return _mentions_success(msgspec.json.encode(self.settings), self.horizon)
 
-    def _insist_on_scale(self, spaces: Any) -> None:
+    def _insist_on_scale(self, spaces: Spaces) -> None:
         scale, shape = self.settings.obs_scale, spaces.observation_shape
         if scale == 1.0:
             return
@@ -124,6 +124,17 @@ class Gymnasium:
             raise ValueError(
                 f"gymnasium argument 'obs_scale': {len(scale)} numbers, but observations have shape {shape}"
             )
+
+
+def read_settings(args: dict[str, Any]) -> GymnasiumArgs:
+    """The family's arguments; makes no environment.
+
+    Raises:
+        ValueError: One is wrong; the message names it.
+    """
+    settings = read_args(GymnasiumArgs, args, Gymnasium.name)
+    insist(settings.env_args, settings.goals + settings.held_out)
+    return settings
 
 
 def _environment(
@@ -151,7 +162,7 @@ def _environment(
 
 # A server asks for the family whenever an agent registers: equal settings are tried out once.
 @functools.lru_cache(maxsize=16)
-def _spaces(settings: bytes) -> Any:
+def _spaces(settings: bytes) -> Spaces:
     environment = _probe(settings, horizon=1)
     try:
         return environment.spaces
@@ -164,22 +175,9 @@ def _mentions_success(settings: bytes, horizon: int) -> bool:
     environment = _probe(settings, horizon)
     try:
         with environment.instances(1) as (instance,):
-            return bool(_mentioned(instance, horizon))
+            return Play(instance, 0, horizon).episode().success is not None
     finally:
         environment.close()
-
-
-def _mentioned(instance: Any, horizon: int) -> bool:
-    env, rng = instance.env, stream(0, 0, 0, 0, Purpose.EVALUATE)
-    env.action_space.seed(int(rng.integers(2**31)))
-    env.reset(seed=int(rng.integers(2**31)))
-    for _ in range(horizon + 1):
-        _, _, terminated, truncated, info = env.step(env.action_space.sample())
-        if "is_success" in info:
-            return True
-        if terminated or truncated:
-            return False
-    return False
 
 
 def _probe(settings: bytes, horizon: int) -> EpisodicEnvironment:

@@ -37,7 +37,7 @@ class Step(NamedTuple):
     reward: float  # scaled
     terminated: bool
     truncated: bool
-    success: bool
+    success: bool | None  # None: info has no "is_success"
 
 
 class Instance:
@@ -112,7 +112,8 @@ class Instance:
         if not math.isfinite(number):
             raise BadEnvironment(f"the reward is {number}; mend step, or end the episode before it diverges")
         value = scales.reward_scale * (number + scales.reward_shift)
-        return Step(value, bool(terminated), bool(truncated), bool(info.get("is_success", False)))
+        success = bool(info["is_success"]) if "is_success" in info else None
+        return Step(value, bool(terminated), bool(truncated), success)
 
     def _observe(self, observation: Any, out: Any, j: int) -> None:
         if self._tabular:

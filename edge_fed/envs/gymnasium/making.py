@@ -19,6 +19,9 @@ def make_env(id_: str, kwargs: dict[str, Any]) -> Any:
         ValueError: There is no such id, file or factory, or it raised; the message names its arguments.
     """
     called = f"{id_}({', '.join(f'{name}={value!r}' for name, value in kwargs.items())})"
+    if id_.startswith("edge_fed/"):
+        family = id_.removeprefix("edge_fed/").partition("-")[0].lower()
+        raise ValueError(f"{WHAT}: {id_} is a family of edge_fed, which runs faster: family = {family!r}")
     factory = _factory(id_) if is_user_code(id_) else None
     try:
         if factory is not None:
