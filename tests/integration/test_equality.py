@@ -20,6 +20,7 @@ from scenarios.outcome import Outcome
 from scenarios.plain import run_plain
 from scenarios.processes import Processes
 from scenarios.runner import run_networked
+from scenarios.script import load_scenario
 from scenarios.timeline import Scenario
 from scenarios.verify import verify
 from scenarios.watching import Silent
@@ -119,6 +120,24 @@ def test_programs_equal_plain(transport: str, tmp_path: Path) -> None:
     found = assert_equal_to_plain(scenario_of(EVERYTHING), transport, tmp_path / "run")
     eligible = [line["eligible"] for line in found.rounds]
     assert eligible[2:4] == [[0, 1, 2], [0, 1, 2, 3]], "the late joiner is first eligible in round 4"
+
+
+SHORT = (
+    "algorithm.rounds=3",
+    "algorithm.local_steps=2",
+    "algorithm.baseline=value",
+    "environment.horizon=20",
+    "agents.0.goals=0-3",
+    "onboarding.goals=[]",
+    JITTER,
+)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("family", ["cartpole", "pendulum", "thermostats"])
+def test_programs_of_the_library_equal_plain(family: str, tmp_path: Path) -> None:
+    """Dense rewards, ends before their time, torques in a box: separate programs with delays, the plain bits."""
+    assert_equal_to_plain(load_scenario(family, list(SHORT)), "ipc", tmp_path / "run")
 
 
 @pytest.mark.processes
