@@ -10,13 +10,14 @@ import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
+from agent.plan import DEFAULT_SERVER
 from agent.runtime import AgentProgram
 from agent.table import table
 from edge_fed.config import Overrides, changed
 from edge_fed.errors import Fault, nearest
 from edge_fed.profiles import LINK_BOUNDS, PRESETS
 from edge_fed.program import log
-from edge_fed.program.conversion import convert
+from edge_fed.program.conversion import UNKNOWN_KEY, convert
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import end_on_failure
 from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervisor
@@ -25,7 +26,6 @@ from protocol.errors import LocalProtocolError
 from protocol.messages import Header, Register
 from protocol.transport import AgentKeys
 
-DEFAULT_SERVER = "tcp://127.0.0.1:5555"
 FLAG_OF = {"compute_delay_s": "--compute-delay"}  # the others have the name of their setting
 EPILOG = """\
 exit codes: 0 done; 1 a step failed; 2 usage; 4 refused by the server; 5 no server within --give-up-after;
@@ -202,18 +202,37 @@ def _overrides(p: argparse.ArgumentParser, chosen: argparse.Namespace) -> Overri
     faults: list[Fault] = []
     overrides = convert({name: value for name, value in tree.items() if value is not None}, Overrides, faults)
     if overrides is None or faults:  # an unknown key alone gives a record
-        p.error("; ".join(f"{_flag(fault.path)} {fault.message}" for fault in faults))
-    for key, value in (overrides.link or {}).items():
-        if key not in LINK_BOUNDS:
-            p.error(f"--link has no {key!r}; {nearest(key, LINK_BOUNDS)}")
-        low, high = LINK_BOUNDS[key]
-        if not low <= value <= high:
-            p.error(f"--link {key}={value:g}: expected a number from {low:g} to {high:g}")
+        wrong = _link_faults(tree.get("link") or {})
+        others = [_of_flag(fault) for fault in faults if fault.path != "link.profile"]
+        p.error("; ".join([*others, *wrong]))
+    if wrong := _link_faults(overrides.link or {}):
+        p.error("; ".join(wrong))
     try:
         encode(Header(), Register(agent=chosen.goal, incarnation=bytes(16), overrides=changed(overrides)))
     except LocalProtocolError as error:
         p.error(f"the settings of this agent cannot be sent: {error}")
     return overrides
+
+
+def _link_faults(link: dict[str, Any]) -> list[str]:
+    """Keys that no link has, and numbers beyond its bounds."""
+    found = []
+    for key, value in link.items():
+        if key == "profile":
+            found.append("--link has no 'profile'; use --profile")
+        elif key not in LINK_BOUNDS:
+            found.append(f"--link has no {key!r}; {nearest(key, LINK_BOUNDS)}")
+        elif isinstance(value, float) and not LINK_BOUNDS[key][0] <= value <= LINK_BOUNDS[key][1]:
+            low, high = LINK_BOUNDS[key]
+            found.append(f"--link {key}={value:g}: expected a number from {low:g} to {high:g}")
+    return found
+
+
+def _of_flag(fault: Fault) -> str:
+    if fault.message == UNKNOWN_KEY:
+        flag, _, key = _flag(fault.path).partition(" ")
+        return f"{flag} has no {key!r}; {fault.hint}"
+    return f"{_flag(fault.path)} {fault.message}"
 
 
 def _flag(path: str) -> str:

@@ -106,6 +106,7 @@ class Contact:
     def asleep(self, seconds: float) -> None:
         """This process was stopped for so long: nobody's silence in that time counts."""
         self._heard += seconds
+        self._name_at += seconds
 
     def register_due(self, now: float) -> bool:
         """Whether to send REGISTER."""

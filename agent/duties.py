@@ -4,10 +4,12 @@ Work is named by what it answers (its key), so that an equal question gets the k
 work, and a newer question replaces both. Sessions and time are the business of `agent.state_machine`.
 """
 
+import contextlib
 from typing import Any
 
 from agent import events as e
 from agent.outbox import Outbox, Parcel
+from edge_fed.config import parse_goals
 from edge_fed.federated.attacks import described
 from edge_fed.params import crc32
 from protocol import messages as m
@@ -60,10 +62,16 @@ class Duties:
         self._key: object = None  # of the current work
         self._number = 0
         self._run = b""
+        self._name = ""
         self._initial = ""
         self._features: tuple[str, ...] = ()
         self._tags: set[int] = set()
         self._armed: set[tuple[str, int]] = set()
+
+    @property
+    def run(self) -> str:
+        """The run that it belongs to, for people; empty before the first WELCOME."""
+        return f"run {self._name} ({self._run.hex()[:8]})" if self._run else ""
 
     @property
     def phase(self) -> str:
@@ -106,8 +114,8 @@ class Duties:
             self.outbox.drop("update", "report")
         self._run, self.built, self._tags = run, None, set()
         self._initial = welcome.initial_sha256
-        name = welcome.config.get("name", "")
-        out.log("info", f"joined run {name} to {welcome.role}", run=run.hex()[:8])
+        self._name = str(welcome.config.get("name", ""))
+        out.log("info", f"joined run {self._name} to {welcome.role}", run=run.hex()[:8])
         self._start(e.Build(self._next(), welcome.config, run), None, out)
 
     def ready(self, last_counted: int) -> m.Ready | None:
@@ -332,3 +340,11 @@ class Duties:
     def _die_at(self, point: e.KillPoint, round_: int, out: Script) -> None:
         if (point, round_) in self._armed:
             out.do(e.Die())
+
+
+def trained(welcome: m.Welcome) -> frozenset[int]:
+    """The goals that train in the run, as far as its configuration can be read."""
+    tables = welcome.config.get("agents", ())
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return frozenset(goal for table in tables for goal in parse_goals(table["goals"]))
+    return frozenset()

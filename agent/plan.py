@@ -6,6 +6,8 @@ import msgspec
 
 from protocol.messages import Onboard, Register
 
+DEFAULT_SERVER = "tcp://127.0.0.1:5555"
+
 
 class Plan(msgspec.Struct, frozen=True):
     """The wishes of the person or program that started this agent; the rest is the server's.

@@ -31,7 +31,9 @@ def explained(kind: Refusal, plan: Plan) -> tuple[str, str]:
     if kind == "unlisted":
         return (
             f"{refused} does not list this agent's key {plan.public_key}",
-            f"add a line to the server's allowed.txt: {plan.public_key} {plan.agent}",
+            "ask who keeps the server whether it was revoked; one that never was listed needs a line in "
+            "allowed.txt: "
+            f"{plan.public_key} {plan.agent}",
         )
     if kind == "server_key":
         return (

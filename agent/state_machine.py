@@ -13,10 +13,10 @@ import msgspec
 
 from agent import events as e
 from agent.contact import LATE_S, Contact, Jitter, Wait
-from agent.duties import Duties, Script
+from agent.duties import Duties, Script, trained
 from agent.plan import Plan
 from agent.refusals import explained, rejected
-from agent.waits import line, whom
+from agent.waits import line, start_hint, whom
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from protocol.errors import LocalProtocolError, RemoteProtocolError
@@ -91,6 +91,8 @@ class Machine:
         contact = self._contact
         if event.late_s > LATE_S:
             contact.asleep(event.late_s)
+            self._idle_since += event.late_s
+            self._server_says = ""  # it is as old as that; the next answer says what is waited for now
         silent = f"{contact.silent_s(now):.0f} s"
         if contact.given_up(now):
             why = f"gave up after {silent} of waiting for {whom(self._contact)} at {self._plan.address}"
@@ -144,7 +146,7 @@ class Machine:
 
     def _hint(self) -> str:
         onboards = self._plan.role == "onboard" or self._duties.role == "onboard"
-        return f"start the server with{' --serve or --resume' if onboards else ': python -m server'}"
+        return start_hint(self._plan, self._duties.run, onboards=onboards)
 
     # --- the socket --------------------------------------------------------------------------------
 
@@ -199,6 +201,9 @@ class Machine:
         self._idle_since = now
         self._out.tell("registered", role=message.role, run=event.header.run.hex())
         self._duties.welcome(message, event.header.run, self._out, same=same)
+        if message.role == "onboard" and self._plan.role == "auto" and self._plan.agent in trained(message):
+            text = f"goal {self._plan.agent} trains in this run, but its training is over: onboarding instead"
+            self._out.log("warning", text)
         if message.role == "train" and self._plan.at != "final":
             text = f"goal {self._plan.agent} trains in this run: --at is for onboarders and has no effect"
             self._out.log("warning", text, hint="add --onboard")
@@ -275,9 +280,12 @@ class Machine:
         error = self._duties.failed(event, self._out)
         if error is None:
             return
-        if self._session.may_send(m.Error) and self._contact.joined:
+        refuses = event.code is ExitCode.REFUSED
+        if self._session.may_send(m.Error) and self._contact.joined and not refuses:
             self._send(error, now)
-        if not event.refused:
+        if refuses:  # this agent refuses the run: no error of anybody
+            self._leave(event.code, event.why, event.hint, f"it refuses the run: {event.why}")
+        elif not event.refused:
             self._leave(event.code, event.why, event.hint, error.message)
 
     def _stop(self, event: e.Stop, _now: float) -> None:

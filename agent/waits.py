@@ -2,6 +2,8 @@
 
 from agent.contact import Contact, Wait
 from agent.events import Level
+from agent.plan import DEFAULT_SERVER, Plan
+from protocol.transport import is_loopback
 
 
 def whom(contact: Contact) -> str:
@@ -35,3 +37,31 @@ def line(
         )  # a slow link may be
         return level, f"waiting for a sign of life of the server: {waited}, {lease}"
     return "info", f"waiting for the server: {waited}; {says or 'nothing was asked of this agent yet'}"
+
+
+def start_hint(plan: Plan, run: str, *, onboards: bool) -> str:
+    """What to type on the server's side when nobody is there.
+
+    Args:
+        plan: Names the address that this agent looks at.
+        run: The run that it took part in, for people; empty: none yet. A new server would lead another one
+            and refuse it.
+        onboards: It needs no training, but parameters.
+    """
+    bind = _bind(plan)
+    if run:
+        return f"go on with {run}: python -m server --resume runs/<its folder>{bind}"
+    if onboards:
+        return f"start the server with --serve or --resume: python -m server --resume runs/<folder>{bind}"
+    return f"start the server with: python -m server{bind}"
+
+
+def _bind(plan: Plan) -> str:
+    """The flags with which a server is found at the agent's address; empty if it needs none."""
+    address, keys = plan.address, " --keys DIR" if plan.key_file else ""
+    if address == DEFAULT_SERVER:
+        return keys
+    if is_loopback(address):
+        return f" --bind {address}{keys}"
+    port = address.rpartition(":")[2]
+    return f" --bind tcp://0.0.0.0:{port}{keys or ' --insecure'} (on that machine)"

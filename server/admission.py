@@ -74,8 +74,9 @@ class Admission:
         if message.known_run not in (None, self.run_id):
             return Reject(
                 reason="wrong_run",
-                message="this server leads another run than the one this agent process took part in; "
-                "start a new agent process to join it",
+                message="this server leads another run than the one this agent process took part in; to go "
+                "on with that one, stop this server and start: python -m server --resume runs/<its folder>, "
+                "with the same --bind; to join this one, start a new agent process",
                 expected=self.run_id.hex(),
                 received=message.known_run.hex() if message.known_run else "",
             )

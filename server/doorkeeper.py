@@ -48,6 +48,7 @@ class Doorkeeper:
         self.changed: Callable[[AllowList], object] = lambda _allowed: None
         self._logger = logger
         self._quiet = Quiet()
+        self._revoked: set[str] = set()  # while this process ran
         self._timer: asyncio.TimerHandle | None = None
         if not len(self.allowed):
             self._logger.warning(f"{self._file.path} lists nobody: no agent can connect")
@@ -72,8 +73,11 @@ class Doorkeeper:
             self._take_additions()
         if self.allowed.rights(key) is not None:
             return True
-        text = f"refused a connection from {address or 'this machine'}: the key {key} is not listed"
-        self._say("unlisted", text, f"to let it in, add it to {self._file.path}")
+        who = f"refused a connection from {address or 'this machine'}: the key {key}"
+        if key in self._revoked:
+            self._say("revoked", f"{who} was revoked", "")
+        else:
+            self._say("unlisted", f"{who} is not listed", f"to let it in, add it to {self._file.path}")
         return False
 
     def failed(self, kind: Kind) -> None:
@@ -129,6 +133,8 @@ class Doorkeeper:
             return None
 
     def _take(self, allowed: AllowList) -> None:
+        self._revoked |= self.allowed.keys() - allowed.keys()
+        self._revoked -= allowed.keys()
         self.allowed = allowed
         self._logger.info(f"the allow-list was read again: {len(allowed)} keys")
         self.changed(allowed)

@@ -277,8 +277,6 @@ def _key_refused(agent: int, role: Role, key: str, allowed: AllowList) -> Reject
         return Reject(
             reason="key",
             message=f"the key {key} was revoked: it is no longer on the server's allow-list; get a new one",
-            expected="a key on the allow-list",
-            received="a revoked key",
         )
     does = "train as" if role == "train" else "onboard"
     return Reject(
@@ -299,6 +297,4 @@ def _goal_in_use(agent: int) -> Reject:
     return Reject(
         reason="goal_in_use",
         message=f"a living agent has goal {agent}; choose another --goal, stop it, or use --take-over",
-        expected="a free goal",
-        received=str(agent),
     )

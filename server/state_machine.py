@@ -321,7 +321,8 @@ class Machine:
 
     def _gone(self, member: Member, why: str, now: float, reason: str = "") -> None:
         text = f"agent {member.agent} is gone: {why}" + (f" ({reason})" if reason else "")
-        level: e.Level = "info" if why == "bye" else "warning"
+        orderly = why == "bye" and member.ready  # before READY, it has refused or failed
+        level: e.Level = "info" if orderly else "warning"
         fields = {"agent": member.agent, "role": member.role, "why": why, "reason": reason}
         self.out.note("lost", text, level, **fields, **cause_of(why)._asdict())
         self.out.tell("lost", agent=member.agent, role=member.role, why=why)

@@ -52,6 +52,10 @@ class AllowList:
         """What a public key may do; None: it is not listed."""
         return self._rights.get(key)
 
+    def keys(self) -> frozenset[str]:
+        """Who is listed."""
+        return frozenset(self._rights)
+
     def all(self) -> list[Rights]:
         """What is listed, in order."""
         return list(self._rights.values())

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from edge_fed.config import RunConfig
+from edge_fed.config import Agents, RunConfig
 from edge_fed.errors import ConfigError, Fault, nearest
-from edge_fed.program.conversion import convert
+from edge_fed.program.conversion import UNKNOWN_KEY, convert
 from edge_fed.program.toml_lines import key_lines, line_of
 from edge_fed.validation import check_run
 
@@ -75,10 +75,42 @@ def load(
         faults = [_scenario_key(fault) for fault in faults]
     if config is not None:
         faults += check(config)
+    else:
+        faults += _unknown(tree, kind, check, faults)
     if config is None or faults:
         lines = key_lines(text)
+        faults = [_beside_link(fault) for fault in faults]
         raise ConfigError([_placed(fault, lines, changed) for fault in faults], source)
     return config
+
+
+def _unknown(
+    tree: Tree, kind: type[Config], check: Callable[[Config], list[Fault]], faults: Sequence[Fault]
+) -> list[Fault]:
+    """Names that exist nowhere, in a tree with values of wrong types: they are wrong whatever those mean.
+
+    Other faults of the check may follow from what is left out here, so that they must wait.
+    """
+    for fault in faults:
+        _remove(tree, fault.path.split("."))
+    rest = convert(tree, kind, [])
+    known = {fault.path for fault in faults}
+    found = check(rest) if rest is not None else []
+    return [fault for fault in found if fault.message.startswith("unknown ") and fault.path not in known]
+
+
+def _remove(place: Any, path: Sequence[str]) -> None:
+    """Takes one key out of a tree; an entry of a list stays, for the others keep their numbers."""
+    *parents, last = path
+    for part in parents:
+        if isinstance(place, list) and part.isdecimal() and int(part) < len(place):
+            place = place[int(part)]
+        elif isinstance(place, dict):
+            place = place.get(part)
+        else:
+            return
+    if isinstance(place, dict):
+        place.pop(last, None)
 
 
 def read(path: Path, known: Collection[str] = ()) -> str:
@@ -168,7 +200,7 @@ def _enter(place: Any, known: Any, part: str, path: str, faults: list[Fault]) ->
     else:
         fields = _fields(known)
         if fields and part not in fields:
-            faults.append(Fault(path, "unknown key", f"{nearest(part, fields)}; given by --set"))
+            faults.append(Fault(path, UNKNOWN_KEY, f"{nearest(part, fields)}; given by --set"))
             return None, None
         field = fields.get(part)
         if part not in place:
@@ -240,9 +272,18 @@ def _placed(fault: Fault, lines: dict[str, int], changed: Sequence[str]) -> Faul
 
 
 def _scenario_key(fault: Fault) -> Fault:
-    if fault.path in ("timeline", "expect") and fault.message == "unknown key":
+    if fault.path in ("timeline", "expect") and fault.message == UNKNOWN_KEY:
         hint = "the file is a scenario; run it with: python -m scenarios run FILE"
         return Fault(fault.path, "belongs to scenarios, not to a server", hint)
+    return fault
+
+
+def _beside_link(fault: Fault) -> Fault:
+    """A key of ``[[agents]]`` that stands in the table of its link."""
+    inside = re.fullmatch(r"agents\.\d+\.link\.(\w+)", fault.path)
+    if inside and inside[1] in Agents.__struct_fields__:
+        hint = f"{inside[1]} is a key of [[agents]]; write it beside link"
+        return msgspec.structs.replace(fault, message="unknown key of a link", hint=hint)
     return fault
 
 

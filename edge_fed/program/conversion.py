@@ -16,6 +16,7 @@ from edge_fed.errors import Fault, nearest
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 _WRONG = object()
+UNKNOWN_KEY = "unknown key"
 LONG = 1e7  # bounds above it read better as 1e+12
 MAX_DEPTH = 14
 """Tables and lists within each other: what WELCOME, two maps further out, can carry to agents."""
@@ -95,7 +96,7 @@ def _record(value: Any, kind: type[msgspec.Struct], faults: list[Fault], path: s
         return _WRONG
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for key in (key for key in value if key not in fields):
-        faults.append(Fault(_join(path, key), "unknown key", nearest(key, fields)))
+        faults.append(Fault(_join(path, key), UNKNOWN_KEY, nearest(key, fields)))
     found = {
         field.name: _convert(value[name], field.type, faults, _join(path, name))
         for name, field in fields.items()

@@ -83,7 +83,15 @@ def test_json_reports_the_end_as_one_object(tmp_path: Path) -> None:
         (["--goal", "0", "--profile", "lora-wan"], "'lora-wan'"),
         (["--goal", "0", "--completeness", "1.5"], "--completeness"),
         (["--goal", "0", "--completeness", "most"], "--completeness"),
-        (["--goal", "0", "--responsiveness", "mean_s=1"], "--responsiveness mean_s"),
+        (
+            ["--goal", "0", "--responsiveness", "median=1"],
+            "--responsiveness has no 'median'; did you mean 'median_s'?",
+        ),
+        (["--goal", "0", "--link", "profile=lte"], "error: --link has no 'profile'; use --profile;"),
+        (
+            ["--goal", "0", "--link", "latency_s=x", "--link", "los=0.1"],
+            "'x', expected a number; --link has no 'los'",
+        ),
         (["--goal", "0", "--responsiveness", "spread=9"], "--responsiveness spread"),
         (["--goal", "0", "--env-arg", "=3"], "key=value"),
         (["--goal", "0", "--compute-delay", "inf"], "--compute-delay"),

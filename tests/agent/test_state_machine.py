@@ -456,13 +456,62 @@ def test_a_stopped_process_blames_nobody() -> None:
     assert sent(commands, m.Heartbeat) and not sent(commands, m.Register)
 
 
+def test_after_a_stop_no_old_word_of_the_server_is_repeated() -> None:
+    """Round 29 is long over when this process goes on: the next answer comes before a wait is named."""
+    agent, server = Agent(), ServerSide()
+    agent.join(server)
+    agent.tell(server.say(m.Heartbeat(phase="running", message="round 29")))
+    commands = agent.tell(e.Tick(late_s=600.0), after=601.0)
+    assert "waiting" not in texts(commands)
+    agent.tell(server.say(m.Heartbeat(phase="running", message="round 44")))
+    text = texts(agent.run_until(1.9))
+    assert "round 44" in text and "29" not in text
+
+
+@pytest.mark.parametrize(
+    ("address", "keys", "flags"),
+    [
+        ("tcp://127.0.0.1:5555", "", ""),
+        ("tcp://127.0.0.1:5555", "a.key", " --keys DIR"),
+        ("tcp://127.0.0.1:6000", "", " --bind tcp://127.0.0.1:6000"),
+        ("ipc:///tmp/x", "", " --bind ipc:///tmp/x"),
+        ("tcp://10.0.0.7:6000", "a.key", " --bind tcp://0.0.0.0:6000 --keys DIR (on that machine)"),
+        ("tcp://10.0.0.7:6000", "", " --bind tcp://0.0.0.0:6000 --insecure (on that machine)"),
+    ],
+)
+def test_the_hint_binds_where_the_agent_looks(address: str, keys: str, flags: str) -> None:
+    """A server that was started as the hint says is found by this agent."""
+    agent = Agent(give_up_after_s=7.0, address=address, key_file=keys)
+    end = of(agent.run_until(8.0, alone=True), e.Exit)[0]
+    assert end.hint == f"start the server with: python -m server{flags}"
+
+
+@pytest.mark.parametrize("role", ["train", "onboard"])
+def test_an_agent_of_a_run_is_waited_for_with_the_resume_of_that_run(role: m.Role) -> None:
+    """A new server would lead another run and refuse it."""
+    agent, server = Agent(give_up_after_s=7.0, address="tcp://127.0.0.1:5555"), ServerSide()
+    agent.join(server, role)
+    end = of(agent.run_until(20.0, alone=True), e.Exit)[0]
+    assert end.hint == "go on with run few-shot (72727272): python -m server --resume runs/<its folder>"
+
+
+def test_a_training_goal_that_comes_too_late_is_told_that_it_onboards() -> None:
+    """Goal 3 trains in few-shot; goal 7 does not, and whoever asked to onboard knows."""
+    for plan, told in (({}, True), ({"agent": 7}, False), ({"role": "onboard"}, False)):
+        agent, server = Agent(**plan), ServerSide()
+        server.hear(agent.tell(e.Tick()))
+        text = texts(agent.tell(server.welcome("onboard")))
+        assert ("its training is over: onboarding instead" in text) == told
+
+
 def test_no_server_is_named_every_two_seconds_and_given_up() -> None:
     """Before first contact: a named wait at least every 2 s with what to do, then the exit code."""
     agent = Agent(give_up_after_s=7.0)
     commands = agent.run_until(8.0, alone=True)
     named = [c for c in of(commands, e.Log) if "waiting for" in c.text]
     assert len(named) == 3 and "giving up in 5 s" in named[0].text
-    assert named[0].fields["hint"] == "start the server with: python -m server"
+    hint = "start the server with: python -m server --bind tcp://0.0.0.0:1 --insecure (on that machine)"
+    assert named[0].fields["hint"] == hint
     (end,) = of(commands, e.Exit)
     assert end.code is ExitCode.SERVER_GONE and "python -m server" in end.hint and "tcp://here:1" in end.why
     assert agent.now - 100.0 >= 7.0 and agent.machine.phase == "ended"
@@ -611,7 +660,8 @@ def test_a_refusal_of_the_agent_s_own_is_said_once() -> None:
     assert [c for c in of(commands, e.Log) if "insists" in c.text] == []
     (end,) = of(commands, e.Exit)
     assert (end.code, end.why) == (ExitCode.REFUSED, "this agent insists on noise")
-    assert "insists on noise" in server.hear(commands)[0].message  # type: ignore[attr-defined]
+    (bye,) = server.hear(commands)
+    assert bye == m.Bye(reason="it refuses the run: this agent insists on noise"), "no internal error"
 
 
 def test_an_error_of_dropped_work_is_no_error() -> None:

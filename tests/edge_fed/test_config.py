@@ -20,6 +20,7 @@ from edge_fed.errors import ConfigError, Fault
 from edge_fed.program.config_file import assign, load, load_config, read
 from edge_fed.program.conversion import convert, describe
 from edge_fed.program.toml_lines import key_lines, line_of
+from edge_fed.validation import check_run
 
 
 def nothing_wrong(_config: RunConfig) -> list[Fault]:
@@ -130,6 +131,29 @@ def test_an_unknown_key_does_not_hide_what_needs_two_fields() -> None:
     with pytest.raises(ConfigError) as caught:
         load("sede = 1", RunConfig, lambda _config: [Fault("federation.lease_s", "is short")])
     assert [fault.path for fault in caught.value.faults] == ["sede", "federation.lease_s"]
+
+
+def test_a_wrong_type_hides_no_unknown_name() -> None:
+    """All that is unknown is found beside it, but not what would follow from its default."""
+    text = 'seed = "x"\n[algorithm]\nrounds = "9"\n[[agents]]\ngoals = "0-5"\nprofile = "lor"\n'
+    with pytest.raises(ConfigError) as caught:
+        load(text + "[federation]\nquorum = 7\n", RunConfig, check_run)
+    assert [fault.path for fault in caught.value.faults] == ["seed", "algorithm.rounds", "agents.0.profile"]
+
+
+def test_a_key_of_agents_inside_their_link_is_named_as_that() -> None:
+    """Whatever its value is; the key beside it that no link has is named as well."""
+    text = '[[agents]]\ngoals = "0-5"\nlink = { profile = "lora", latency = 0.1 }\n'
+    with pytest.raises(ConfigError) as caught:
+        load(text, RunConfig, check_run)
+    assert [(fault.path, fault.message, fault.hint) for fault in caught.value.faults] == [
+        (
+            "agents.0.link.profile",
+            "unknown key of a link",
+            "profile is a key of [[agents]]; write it beside link",
+        ),
+        ("agents.0.link.latency", "unknown key of a link", "did you mean 'latency_s'?"),
+    ]
 
 
 SET = [

@@ -91,6 +91,18 @@ async def test_a_revoked_key_is_seen_by_the_next_looks(door: Door) -> None:
     door.keeper.close()
 
 
+async def test_a_revoked_key_that_comes_again_is_called_revoked(door: Door) -> None:
+    """Nobody is invited to undo it; a key that is listed again is none."""
+    first, second = door.keys
+    door.list.write_text(f"{second} 1\n")
+    door.keeper.read_again()
+    assert not door.admits(first)
+    assert door.log.of("warning") == [f"refused a connection from 192.0.2.1: the key {first} was revoked"]
+    door.list.write_text(f"{first} 0\n{second} 1\n")
+    door.keeper.read_again()
+    assert door.admits(first)
+
+
 async def test_a_list_with_an_error_changes_nothing(door: Door) -> None:
     """The earlier one holds, the error names the line, once; the corrected one is read."""
     good = door.list.read_text()

@@ -374,3 +374,25 @@ def test_what_is_kept_for_processes_that_are_gone_is_bounded() -> None:
         members.remove(member, m.Superseded(message="x"))
     assert members.last_word((0).to_bytes(16, "big")) is None
     assert members.last_word((3 * LAST_WORDS - 1).to_bytes(16, "big")) is not None
+
+
+def test_an_agent_of_another_run_and_the_log_are_told_how_to_go_on_with_it() -> None:
+    """A server was killed and started anew instead of resumed: all its agents are refused."""
+    fleet = Fleet()
+    agent = fleet.agent(0)
+    commands = agent.register(known_run=b"another-run-id-!")
+    resume = "stop this server and start: python -m server --resume runs/<its folder>, with the same --bind"
+    assert resume in agent.last(m.Reject).message
+    (line,) = [c for c in commands if isinstance(c, e.Log)]
+    assert line.level == "warning" and resume in line.text
+
+
+def test_an_agent_that_leaves_before_it_was_ready_is_a_warning() -> None:
+    """It refuses the run, e.g. for its noise: the log says why, and no internal error of anybody."""
+    fleet = Fleet()
+    agent = fleet.agent(0)
+    agent.register()
+    commands = agent.send(m.Bye(reason="it refuses the run: noise 2 is below --min-noise 5"))
+    (line,) = [c for c in commands if isinstance(c, e.Log)]
+    assert line.text == "agent 0 is gone: bye (it refuses the run: noise 2 is below --min-noise 5)"
+    assert line.level == "warning"
