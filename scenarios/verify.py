@@ -1,34 +1,41 @@
 """`python -m scenarios verify RUN_DIR`: computes a run again from its record and compares every bit.
 
-Compared are every round (cohort, each update's checksum and weight, parameters), every checkpoint, and every
-recorded measurement: evaluations in training and the rows of onboarders.
+Compared are every round (cohort, each update's checksum, weight and metrics, parameters), every checkpoint
+with its sidecar, every recorded measurement (evaluations in training, the rows of onboarders, and what was
+averaged from them), and ``summary.json``. What follows from nothing recorded is not: `scenarios.restated` and
+`scenarios.remeasure` name it. A record that was cut short as a whole, with its summary and its journal of
+events, is a shorter run.
 
 Three outcomes, three exit codes: ``equal`` (0), ``different`` (1) with the round and what differs,
-``not replayable`` (4) with the agent and why. A run whose files cannot be read is none of them:
-every damaged file is named, and the exit code is 1.
+``not replayable`` (4) with the agent and why; of such a run all that needs no replay is compared before.
+A run whose files cannot be read is none of them: every damaged file is named, and the exit code is 1.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from edge_fed.config import RunConfig
-from edge_fed.federated.record import RoundRecord
+from edge_fed.federated.chain import Chain
 from edge_fed.federated.replay import replay
 from edge_fed.federated.task import initial_params
-from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.params import F8, params_sha256
+from edge_fed.program.exit_codes import ExitCode
 from edge_fed.program.fingerprint import fingerprint
 from edge_fed.program.run_folder import RunFolder
-from scenarios.remeasure import Remeasure
-from server.checkpoint import UNREADABLE, Sidecar, load_arrays, load_sidecar
+from scenarios import restated
+from scenarios.recorded import Played, Record, params_of, read
+from scenarios.remeasure import Remeasure, differing
+from server.rounds import mean_metrics
 
 EXIT_CODES = {
     "equal": ExitCode.OK,
     "different": ExitCode.FAILED,
     "not replayable": ExitCode.REFUSED,
 }
+Found = tuple[int, tuple[str, ...]]
+"""A round, and what differs in it."""
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +47,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
         round: The first round that differs, else None.
         differences: What differs or why it cannot be replayed, for people.
         reason: Why it cannot be replayed, in a few words; empty: it was.
+        notes: What happened to the record, and is no difference.
     """
 
     outcome: Literal["equal", "different", "not replayable"]
@@ -47,6 +55,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     round: int | None = None
     differences: tuple[str, ...] = ()
     reason: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) -> Verification:
@@ -60,121 +69,149 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
         ProgramError: There is no run to replay, or its files are damaged.
     """
     folder = RunFolder.open(run_dir)
-    kept = _checkpoints(folder)
-    try:
-        records = [msgspec.convert(row, RoundRecord, strict=False) for row in folder.rows(folder.metrics)]
-        measured = Remeasure(folder.config, folder.rows(folder.evaluations))
-    except (ValueError, KeyError, msgspec.ValidationError) as error:
-        raise _damaged([f"metrics.jsonl or evaluations.jsonl cannot be read: {error}"]) from error
-    if private := _private(folder.config, records):
-        return Verification(
-            outcome="not replayable", rounds=0, differences=(private,), reason="private noise"
-        )
-    foreign = tuple(_foreign(records))
-    if foreign:
-        return Verification(
-            outcome="not replayable", rounds=0, differences=foreign, reason="other numerics than here"
-        )
-    done = 0
-    for round_, found in _replayed(folder.config, records, measured):
+    record = read(folder)
+    verifier = Verifier(folder, record)
+    private = _private(folder, record)
+    foreign = tuple(_foreign(record.rounds))
+    done, notes = 0, tuple(_notes(record))
+    for round_, found in verifier.unplayed() if private or foreign else verifier.replayed():
         if found:
-            return Verification(outcome="different", rounds=done, round=round_, differences=found)
+            return Verification(
+                outcome="different", rounds=done, round=round_, differences=found, notes=notes
+            )
         done = round_
         if progress and done:
-            progress(done, len(records))
-    for round_, loose in _loose_ends(kept, records, measured):
-        return Verification(outcome="different", rounds=done, round=round_, differences=(loose,))
-    return Verification(outcome="equal", rounds=done)
+            progress(done, len(record.rounds))
+    for round_, loose in verifier.loose_ends():
+        return Verification(outcome="different", rounds=done, round=round_, differences=(loose,), notes=notes)
+    if private or foreign:
+        reason = "private noise" if private else "other numerics than here"
+        why = (private,) if private else foreign
+        return Verification(outcome="not replayable", rounds=0, differences=why, reason=reason, notes=notes)
+    return Verification(outcome="equal", rounds=done, notes=notes)
 
 
-def _replayed(
-    config: RunConfig, records: list[RoundRecord], measured: Remeasure
-) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Round and differences, from the initial parameters (round 0) on."""
-    yield 0, tuple(measured.differences(0, initial_params(config)))
-    for again in replay(config, records):
-        yield again.round, again.differences or tuple(measured.differences(again.round, again.params))
+class Verifier:
+    """One pass over the rounds of a record, and what is left beside them.
+
+    Args:
+        folder: Of the run.
+        record: What it records.
+    """
+
+    def __init__(self, folder: RunFolder, record: Record) -> None:
+        self._folder = folder
+        self._record = record
+        self._rounds = [*record.rounds, *_restored(record)]
+        self._measured = Remeasure(folder.config, record.measurements)
+        self._tally = restated.Tally(folder.config)
+        stated = (record.summary or {}).get("rounds")
+        self._summary_at = stated if isinstance(stated, int) else None
+        self._initial = initial_params(folder.config)
+
+    def replayed(self) -> Iterator[Found]:
+        """Every round computed again, from the initial parameters (round 0) on."""
+        yield 0, tuple(self._after(None, self._initial))
+        for line, again in zip(self._rounds, replay(self._folder.config, self._rounds), strict=False):
+            if again.differences:
+                yield again.round, again.differences
+                return
+            yield again.round, (*_metrics(line, again.metrics), *self._after(line, again.params))
+
+    def unplayed(self) -> Iterator[Found]:
+        """Every round, as far as it can be judged without computing an update."""
+        private = self._folder.config.privacy.noisy  # numerics are those of here: rows are measured again
+        yield 0, tuple(self._after(None, self._initial if private else None))
+        chain = Chain(self._folder.config, params_sha256(self._initial))
+        for line in self._rounds:
+            if why := chain.ends(line):
+                yield line.round, (why,)
+                return
+            sidecar = self._record.sidecars.get(line.round)
+            params = params_of(self._folder, sidecar) if sidecar and private else None
+            yield line.round, (*chain.faults(line), *self._after(line, params))
+
+    def loose_ends(self) -> Iterator[tuple[int, str]]:
+        """What is recorded beside the rounds, and does not fit them."""
+        record, config = self._record, self._folder.config
+        last = max((line.round for line in record.rounds), default=0)
+        committed = max(record.sidecars, default=0)
+        if committed > last + 1:
+            yield last + 1, f"round {committed} has a checkpoint, but metrics.jsonl ends with round {last}"
+        for fault in restated.ending(config, record):
+            yield last, fault
+        for round_ in self._measured.left():
+            yield round_, f"measurements of round {round_} are recorded, the round is not"
+        if record.summary is not None:
+            for fault in restated.measured(record.summary, record.measurements):
+                yield last, fault
+
+    def _after(self, line: Played | None, params: F8 | None) -> Iterator[str]:
+        """What is recorded after a round (None: before round 1), with its parameters if they are known."""
+        record, tally, round_ = self._record, self._tally, line.round if line else 0
+        if line is not None:
+            if record.served:
+                yield from restated.served(line, tally)
+            tally.add(line)
+        sidecar = record.sidecars.get(round_)
+        if sidecar is not None:
+            yield from tally.sidecar(sidecar, line.line if line else None)
+        yield from self._measurements(round_, params)
+        if record.summary is not None and self._summary_at == round_:
+            yield from tally.summary(record.summary, self._folder.run_id.hex())
+
+    def _measurements(self, round_: int, params: F8 | None) -> Iterator[str]:
+        went_on = round_ < len(self._rounds) and self._somebody_left(round_)
+        due = went_on or restated.finished(self._record)
+        away = frozenset(self._tally.quarantine.agents)
+        yield from self._measured.differences(round_, params, away, due=due)
+
+    def _somebody_left(self, round_: int) -> bool:
+        """The plain loop evaluates on those who were there, if they may be asked still."""
+        there = self._rounds[max(0, round_ - 1)].eligible
+        return not self._tally.quarantine.agents.issuperset(there)
 
 
-def _loose_ends(
-    kept: Mapping[int, Sidecar], records: list[RoundRecord], measured: Remeasure
-) -> Iterator[tuple[int, str]]:
-    """What is recorded beside the rounds, and does not fit them."""
-    if missing := _lost_rounds(kept, records):
-        yield len(records) + 1, missing
-    for round_ in measured.left():
-        yield round_, f"measurements of round {round_} are recorded, the round is not"
-    yield from _wrong_checkpoints(kept, records)
+def _restored(record: Record) -> list[Played]:
+    """The newest round, if only its checkpoint was committed: a resume restores its line from there."""
+    sidecar = record.sidecars.get(len(record.rounds) + 1)
+    if sidecar is None or sidecar.line is None:
+        return []
+    try:
+        return [msgspec.convert({**sidecar.line, "line": sidecar.line}, Played, str_keys=True)]
+    except msgspec.ValidationError:
+        return []
 
 
-def _lost_rounds(kept: Mapping[int, Sidecar], records: list[RoundRecord]) -> str:
-    """Checkpoints are committed before their line is written, but only the newest line can be missing."""
-    recorded = max((record.round for record in records), default=0)
-    committed = max(kept, default=0)
-    if committed <= recorded + 1:
-        return ""
-    return f"round {committed} has a checkpoint, but metrics.jsonl ends with round {recorded}"
+def _metrics(line: Played, again: Mapping[int, Mapping[str, float]]) -> Iterator[str]:
+    """The metrics of the updates: a server records means, the plain loop all of them."""
+    expected: dict[str, Any] = {str(agent): metrics for agent, metrics in again.items()}
+    if line.arrivals is not None:
+        expected = {**mean_metrics(again[part.agent] for part in line.contributors)}
+    yield from differing("metrics", line.metrics, expected, "is computed")
 
 
-def _private(config: RunConfig, records: list[RoundRecord]) -> str:
+def _private(folder: RunFolder, record: Record) -> str:
     """Whose updates hold noise that nobody else can compute."""
-    if not (config.privacy.noisy or any(record.private_noise for record in records)):
+    if not folder.config.privacy.noisy:
         return ""
-    agents = sorted({part.agent for record in records for part in record.contributors})
+    agents = sorted({part.agent for line in record.rounds for part in line.contributors})
     names = ", ".join(map(str, agents)) or "of the run"
     return f"agents {names} added noise from secrets that never left them"
 
 
-def _foreign(records: list[RoundRecord]) -> Iterator[str]:
+def _foreign(rounds: list[Played]) -> Iterator[str]:
     """Agents whose numerics are not this machine's, each named once."""
     here = fingerprint()
     seen: set[tuple[str, int]] = set()
-    for record in records:
-        for there, agents in record.fingerprints.items():
+    for line in rounds:
+        for there, agents in line.fingerprints.items():
             for agent in agents:
                 if there != here and (there, agent) not in seen:
                     seen.add((there, agent))
                     yield f"agent {agent} computed with {there}, this machine computes with {here}"
 
 
-def _checkpoints(folder: RunFolder) -> dict[int, Sidecar]:
-    """The sidecar of every kept checkpoint; each has its hash, and so have its arrays.
-
-    Raises:
-        ProgramError: Some are damaged; each is named.
-    """
-    kept: dict[int, Sidecar] = {}
-    damaged = []
-    for round_ in folder.committed_rounds():
-        array, sidecar = folder.checkpoint(round_)
-        reading = sidecar
-        try:
-            found = load_sidecar(folder, round_)
-            reading = array
-            load_arrays(folder, found)
-            kept[round_] = found
-        except UNREADABLE as error:
-            damaged.append(f"checkpoint {reading.name} cannot be read: {error}")
-    if damaged:
-        raise _damaged(damaged)
-    return kept
-
-
-def _damaged(files: list[str]) -> ProgramError:
-    """The failure that says so, on one line."""
-    return ProgramError(
-        ExitCode.FAILED,
-        "; ".join(files),
-        "put back an undamaged copy; a checkpoint may also be moved away with its sidecar",
-    )
-
-
-def _wrong_checkpoints(kept: Mapping[int, Sidecar], records: list[RoundRecord]) -> Iterator[tuple[int, str]]:
-    """Checkpoints that are whole, and not what the record says."""
-    expected = {record.round: record for record in records}
-    for round_ in sorted(kept.keys() & expected.keys()):
-        for name in ("params_sha256", "control_sha256"):
-            found, was = getattr(kept[round_], name), getattr(expected[round_], name)
-            if found != was:
-                what = f"has {name} {found[:12]}…, {was[:12]}… was recorded"
-                yield round_, f"the checkpoint of round {round_} {what}"
+def _notes(record: Record) -> Iterator[str]:
+    for file, lines in record.mended.items():
+        yield f"a resume found {lines} damaged lines in {file}, see journal_mended in events.jsonl"

@@ -11,10 +11,11 @@ import numpy as np
 
 from edge_fed.params import F8, params_sha256
 from edge_fed.program.arrays import read_arrays
+from edge_fed.program.files import read_regular
 from edge_fed.program.run_folder import RunFolder
 from server.ledger import Book
 
-UNREADABLE = (OSError, ValueError, msgspec.MsgspecError)
+UNREADABLE = (OSError, ValueError, RecursionError)
 """What reading a damaged checkpoint raises."""
 
 HEAD = b'{"sha256":"'
@@ -70,7 +71,7 @@ def load_sidecar(folder: RunFolder, round_: int) -> Sidecar:
     Raises:
         OSError, ValueError, MsgspecError: It is not there, damaged, or that of another round or run.
     """
-    text = unseal(folder.checkpoint(round_)[1].read_bytes())
+    text = unseal(read_regular(folder.checkpoint(round_)[1]))
     sidecar = msgspec.json.decode(text, type=Sidecar)
     if sidecar.run_id != folder.run_id.hex():
         raise ValueError("belongs to another run")

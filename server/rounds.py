@@ -6,7 +6,7 @@ gathers (`edge_fed.federated.robust`) holds all of them until the round ends.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -227,12 +227,16 @@ class OpenRound:
             self._turn += 1
 
     def _metrics(self) -> dict[str, float]:
-        """Means over the contributors that report a metric, in agent order."""
-        columns: dict[str, list[float]] = {}
-        for contribution in self._folded:
-            for name, value in self._held[contribution.agent].metrics.items():
-                columns.setdefault(name, []).append(value)
-        return {name: _mean(values) for name, values in columns.items()}
+        return mean_metrics(self._held[part.agent].metrics for part in self._folded)
+
+
+def mean_metrics(each: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Means over the contributors that report a metric, in agent order."""
+    columns: dict[str, list[float]] = {}
+    for metrics in each:
+        for name, value in metrics.items():
+            columns.setdefault(name, []).append(value)
+    return {name: _mean(values) for name, values in columns.items()}
 
 
 def _mean(values: list[float]) -> float:

@@ -5,11 +5,13 @@ contributor's update is computed again, its checksum compared, and parameters an
 folded again. Who had to be quarantined after the recorded refusals is judged again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from edge_fed.config import Overrides, RunConfig, overrides_by_goal
+from edge_fed.errors import EdgeFedError
+from edge_fed.federated.chain import Chain, short
 from edge_fed.federated.control_variate import initial_control
 from edge_fed.federated.local_update import AgentState
 from edge_fed.federated.per_fedavg_pg import play_round
@@ -17,8 +19,7 @@ from edge_fed.federated.quarantine import Quarantine
 from edge_fed.federated.record import Attendance, RoundRecord
 from edge_fed.federated.task import initial_params, make_learner
 from edge_fed.learner import Learner
-from edge_fed.params import F8
-from edge_fed.profiles import LOST, lost
+from edge_fed.params import F8, params_sha256
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -28,11 +29,13 @@ class Replayed(msgspec.Struct, frozen=True):
         round: Its number.
         params: The parameters after it, ``[d]``.
         differences: What differs, for people; empty if every bit agrees.
+        metrics: Of each update, by agent; empty if nothing could be computed.
     """
 
     round: int
     params: F8
     differences: tuple[str, ...]
+    metrics: Mapping[int, Mapping[str, float]] = {}
 
 
 def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replayed]:
@@ -44,19 +47,21 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
     params = initial_params(config)
     control = initial_control(config, params.size)
     quarantine = Quarantine(config.federation.quarantine_after)
-    for expected, record in enumerate(records, start=1):
-        if strangers := sorted(set(record.eligible) - planned.keys()):  # they have no task to compute with
-            text = f"eligible {strangers} were recorded, but these agents are in no [[agents]] table"
-            yield Replayed(record.round, params, (text,))
+    chain = Chain(config, params_sha256(params))
+    for record in records:
+        if why := chain.ends(record):
+            yield Replayed(record.round, params, (why,))
             return
         for agent in record.eligible:  # the cohort is drawn again from these, whatever was recorded
             overrides = record.overrides.get(agent, planned[agent])
-            if working.get(agent) != overrides:
+            if working.get(agent) == overrides:
+                continue
+            try:
                 tasks[agent] = make_learner(config, agent, overrides)
-                working[agent] = overrides
-        if record.round != expected:
-            yield Replayed(record.round, params, (f"round {expected} is missing from the records",))
-            return
+            except (EdgeFedError, TypeError, ValueError) as error:
+                yield Replayed(record.round, params, (f"agent {agent} cannot be computed again: {error}",))
+                return
+            working[agent] = overrides
         folded = record.outcome == "folded"
         attendance = Attendance(
             round=record.round,
@@ -69,21 +74,11 @@ def replay(config: RunConfig, records: Iterable[RoundRecord]) -> Iterator[Replay
         )
         again = play_round(config, tasks, params, states, attendance, control, quarantine)
         params, control = again.params, again.control
-        differences = (
-            *_differences(record, again.record),
-            *_found(config, record),
-            *_strangers(record),
-            *_unexplained(record),
-        )
-        yield Replayed(record.round, params, differences)
+        differences = (*chain.faults(record), *_differences(record, again.record))
+        yield Replayed(record.round, params, differences, again.metrics)
 
 
 def _differences(recorded: RoundRecord, again: RoundRecord) -> Iterator[str]:
-    if recorded.eligible != again.eligible:
-        extra = sorted(set(recorded.eligible) - set(again.eligible))
-        yield f"eligible {list(recorded.eligible)} were recorded, but {extra} are in quarantine"
-    if recorded.cohort != again.cohort:
-        yield f"cohort {list(recorded.cohort)} was recorded, {list(again.cohort)} is drawn"
     if recorded.outcome != again.outcome:
         yield f"outcome {recorded.outcome} was recorded, {again.outcome} follows from the updates"
     theirs = {c.agent: c for c in recorded.contributors}
@@ -93,43 +88,10 @@ def _differences(recorded: RoundRecord, again: RoundRecord) -> Iterator[str]:
     for agent in theirs.keys() & ours.keys():
         if theirs[agent] != ours[agent]:
             yield f"agent {agent}: {_pair(theirs[agent], ours[agent])}"
-    if recorded.quarantined != again.quarantined:
-        yield f"quarantined {list(recorded.quarantined)} were recorded, {list(again.quarantined)} follow"
     for name in ("params_sha256", "control_sha256"):
         was, is_now = getattr(recorded, name), getattr(again, name)
         if was != is_now:
-            yield f"{name} {_short(was)} was recorded, {_short(is_now)} is computed"
-
-
-def _found(config: RunConfig, recorded: RoundRecord) -> Iterator[str]:
-    """Updates that are recorded as lost on their way, but had to arrive."""
-    strays = {agent for agent, why in recorded.missing.items() if why == LOST}
-    if extra := sorted(strays - lost(config, recorded.round, recorded.cohort)):
-        yield f"the updates of agents {extra} were recorded as lost on their way, none of them is drawn so"
-
-
-def _strangers(recorded: RoundRecord) -> Iterator[str]:
-    """Agents of which the record says what only an agent that was there can do."""
-    for name in ("conflicts", "quarantined"):
-        if extra := sorted(set(getattr(recorded, name)) - set(recorded.eligible)):
-            yield f"{name} {extra} were recorded, but these agents were not eligible in that round"
-
-
-def _unexplained(recorded: RoundRecord) -> Iterator[str]:
-    """Excuses of agents that were not asked, and agents that were asked and neither counted nor excused."""
-    if extra := sorted(set(recorded.missing) - set(recorded.cohort)):
-        yield f"missing {extra} were recorded, but these agents are not in the cohort of that round"
-    if recorded.outcome == "skipped":  # updates that came are neither counted nor missing
-        return
-    counted = {part.agent for part in recorded.contributors}
-    if silent := sorted(set(recorded.cohort) - counted - recorded.missing.keys()):
-        yield f"agents {silent} of the cohort were recorded neither as contributors nor as missing"
-    if both := sorted(counted & recorded.missing.keys()):
-        yield f"agents {both} were recorded as contributors and as missing"
-
-
-def _short(digest: str) -> str:
-    return f"{digest[:12]}…" if digest else "nothing"
+            yield f"{name} {short(was)} was recorded, {short(is_now)} is computed"
 
 
 def _pair(recorded: msgspec.Struct, again: msgspec.Struct) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from edge_fed.params import F8
+from edge_fed.program.files import open_regular
 
 COUNT_AT = -12  # offset from the end: number of entries, PKZIP APPNOTE 4.3.16
 
@@ -24,7 +25,7 @@ def read_arrays(path: Path) -> dict[str, F8]:
         ValueError: It is no whole archive of float64 arrays.
     """
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             stated = sum(info.compress_size for info in archive.infolist())
             if stated > file.seek(0, io.SEEK_END):  # room is made for them before they are read
                 raise ValueError(f"{stated} bytes are stated, which are not there")

@@ -1,8 +1,33 @@
-"""Files that are whole or absent: write aside, flush as asked, rename."""
+"""Files that are whole or absent: write aside, flush as asked, rename. And reading what may be no file."""
 
 import errno
 import os
+import stat
 from pathlib import Path
+from typing import BinaryIO
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Opens a file to read; what only looks like one (a folder, a pipe that nobody writes) blocks nobody.
+
+    Raises:
+        OSError: It is not there, cannot be read, or is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return open(descriptor, "rb")
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a file.
+
+    Raises:
+        OSError: As `open_regular`.
+    """
+    with open_regular(path) as file:
+        return file.read()
 
 
 def write_atomic(path: Path, data: bytes, *, sync: bool) -> None:

@@ -29,7 +29,7 @@ import msgspec
 
 from edge_fed.config import RunConfig
 from edge_fed.program.exit_codes import ExitCode, ProgramError
-from edge_fed.program.files import write_atomic
+from edge_fed.program.files import read_regular, write_atomic
 
 SCHEMA = 1
 PACKAGES = ("edge-fed", "numpy", "pyzmq", "msgpack", "msgspec", "structlog")
@@ -95,8 +95,8 @@ class RunFolder:
             ProgramError: There is none, or it cannot be read.
         """
         try:
-            run = json.loads((path / "run.json").read_bytes())
-            settings = (path / "config.json").read_bytes()
+            run = json.loads(read_regular(path / "run.json"))
+            settings = read_regular(path / "config.json")
             if hashlib.sha256(settings).hexdigest() != run["config_sha256"]:
                 raise ValueError("config.json was changed after the run began; start a new run instead")
             return cls(path, bytes.fromhex(run["run_id"]), msgspec.json.decode(settings, type=RunConfig))
@@ -104,7 +104,7 @@ class RunFolder:
             raise ProgramError(
                 ExitCode.USAGE, f"{path} is no run folder: {Path(error.filename).name} is missing"
             ) from error
-        except (OSError, ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ProgramError(ExitCode.USAGE, f"the run folder {path} cannot be read: {error}") from error
 
     def locked(self) -> "Lock":
@@ -115,7 +115,7 @@ class RunFolder:
         """The whole lines of a JSON-lines file; a torn last line (kill -9) is left out."""
         if not file.exists():
             return
-        for line in file.read_bytes().splitlines(keepends=True):
+        for line in read_regular(file).splitlines(keepends=True):
             if line.endswith(b"\n"):
                 yield json.loads(line)
 

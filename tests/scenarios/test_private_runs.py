@@ -15,6 +15,7 @@ from scenarios.plain import run_plain
 from scenarios.script import runtime_faults
 from scenarios.verify import verify
 from scenarios.watching import Silent
+from tests.scenarios.doctored import content, copied, edit_lines, edit_sidecar, edit_summary
 from tests.scenarios.test_inproc import inproc
 from tests.scenarios.test_script import action
 from tests.scenarios.tiny import HEAD, ONBOARDING, tiny
@@ -137,3 +138,64 @@ def test_expectations_of_what_is_not_sent_are_refused() -> None:
     scenario = tiny(PRIVACY + expect)
     assert [fault.path for fault in runtime_faults(scenario, "inproc")] == ["expect.0.metric"]
     assert not runtime_faults(scenario, "plain")
+
+
+@pytest.fixture(scope="module")
+def private_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A run with private noise and an onboarder."""
+    pytest.importorskip("dp_accounting")
+    path = tmp_path_factory.mktemp("private") / "run"
+    assert inproc(tiny(ONBOARDING + PRIVACY, "algorithm.participation=0.5"), path).failure is None
+    return content(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "round_", "word"),
+    [
+        (lambda run: edit_lines(run / "metrics.jsonl", lambda r: r[2].update(cohort=[0])), 3, "is drawn"),
+        (lambda run: edit_lines(run / "metrics.jsonl", lambda r: r.pop(2) and None), 4, "round 3 is missing"),
+        (lambda run: edit_lines(run / "metrics.jsonl", lambda r: r[2].update(private_noise=False)), 3,
+         "private_noise False was recorded, the run's settings say True"),
+        (lambda run: edit_lines(run / "metrics.jsonl", lambda r: r[2].update(params_sha256="0" * 64)), 3,
+         "the checkpoint of round 3 has params_sha256"),
+        (lambda run: edit_lines(run / "metrics.jsonl", lambda r: r[2].update(fingerprints={})), 3,
+         "no fingerprint"),
+        (lambda run: edit_lines(run / "evaluations.jsonl", lambda r: r[0]["rows"][0].update({"return": 9.0})),
+         6, "onboarding of goal 8: return 9.0 was recorded"),
+        (lambda run: edit_lines(run / "evaluations.jsonl", lambda r: [
+            *r, {"kind": "evaluation", "round": 6, "rows": [], "n": 0}]), 6, "settings have none"),
+        (lambda run: edit_privacy(run, lambda p: p.update(epsilon=0.1)), 6, "privacy: epsilon 0.1"),
+        (lambda run: edit_privacy(run, lambda p: p["agents"]["0"].update(updates=0, epsilon=0.0)), 6,
+         "0 updates of agent 0 were seen"),
+        (lambda run: edit_privacy(run, lambda p: p.update(agents=5)), 6, "cannot be read"),
+        (lambda run: edit_summary(run, privacy=None), 6, "privacy None was recorded"),
+        (lambda run: edit_summary(run, rounds=2), 2, "summary.json: params_sha256"),
+        (lambda run: edit_sidecar(run, 6, lambda t: t["book"].update(released={})), 6, "0 updates of agent"),
+    ],
+)  # fmt: skip
+def test_what_needs_no_replay_of_noise_is_compared_in_a_private_run(
+    private_files: dict[str, bytes], tmp_path: Path, change: Any, round_: int, word: str
+) -> None:
+    """Who was asked, hashes, contiguity, onboarders, the stated epsilon; only then it is not replayable."""
+    run = copied(private_files, tmp_path)
+    assert verify(run).outcome == "not replayable"
+    change(run)
+    found = verify(run)
+    assert (found.outcome, found.round) == ("different", round_)
+    assert word in " ".join(found.differences)
+
+
+def edit_privacy(run: Path, change: Any) -> None:
+    """Another statement in ``summary.json``."""
+    said = json.loads((run / "summary.json").read_text())["privacy"]
+    change(said)
+    edit_summary(run, privacy=said)
+
+
+def test_a_line_with_private_noise_in_a_run_without_is_a_difference(tmp_path: Path) -> None:
+    """One word in one line does not keep the others from being computed again."""
+    inproc(tiny(), tmp_path / "run")
+    edit_lines(tmp_path / "run" / "metrics.jsonl", lambda rows: rows[2].update(private_noise=True))
+    found = verify(tmp_path / "run")
+    assert (found.outcome, found.round) == ("different", 3)
+    assert found.differences[0] == "private_noise True was recorded, the run's settings say False"
