@@ -136,7 +136,7 @@ SHORT = (
 @pytest.mark.processes
 @pytest.mark.parametrize("family", ["cartpole", "pendulum", "thermostats"])
 def test_programs_of_the_library_equal_plain(family: str, tmp_path: Path) -> None:
-    """Dense rewards, ends before their time, torques in a box: separate programs with delays, the plain bits."""
+    """Dense rewards, early ends, torques in a box: programs with delays, the bits of the plain loop."""
     assert_equal_to_plain(load_scenario(family, list(SHORT)), "ipc", tmp_path / "run")
 
 
