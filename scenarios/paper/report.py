@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from scenarios.paper.diversity import rows_of as diversities
 from scenarios.paper.figures import FIGURES
+from scenarios.paper.published_supervised import FIGURE as SUPERVISED
+from scenarios.paper.supervised_table import arithmetic_line
+from scenarios.paper.supervised_table import grid as accuracies
 from scenarios.paper.table2 import grid
 from scenarios.paper.verdicts import Verdict
 from scenarios.report import table_of
@@ -25,11 +29,22 @@ def print_reproduction(found: "Reproduction") -> None:
         console = Console(width=WIDTH)
     for name in dict.fromkeys(verdict.figure for verdict in found.verdicts):
         rows = [_row(verdict) for verdict in found.verdicts if verdict.figure == name]
-        console.print(table_of(f"{name}: {FIGURES[name].title}", HEADS, rows))
+        console.print(table_of(f"{name}: {_title(name)}", HEADS, rows))
+    if found.supervised is not None:
+        console.print(
+            table_of(f"{SUPERVISED}: accuracy in percent, 95 % intervals", *accuracies(found.supervised))
+        )
+        if found.supervised.diversity:
+            title = f"{SUPERVISED}: how different the users are (root mean squares over the users)"
+            console.print(table_of(title, *diversities(found.supervised.diversity)))
     if found.settings:
         console.print(table_of("table2: settings of the studies' files", *grid(found.settings)))
     for line in summary_lines(found):
         console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _title(name: str) -> str:
+    return FIGURES[name].title if name in FIGURES else "the published statements"
 
 
 def summary_lines(found: "Reproduction") -> list[str]:
@@ -42,6 +57,8 @@ def summary_lines(found: "Reproduction") -> list[str]:
         for verdict in found.verdicts
         if verdict.verdict != "reproduced"
     ]
+    if found.supervised is not None:
+        lines.append(f"{SUPERVISED}: {arithmetic_line(found.supervised)}")
     if found.settings:
         asked = f"; the {found.seeds} of --seeds are none" if found.seeds is not None else ""
         lines.append(f"table2: settings as the studies' files have them, also their seeds{asked}")

@@ -21,7 +21,10 @@ from scenarios.paper.gathering import (
     run_tables,
 )
 from scenarios.paper.published import TABLE_2, TARGETS
+from scenarios.paper.published_supervised import FIGURE as SUPERVISED
+from scenarios.paper.published_supervised import IN_FLOAT64, STUDY, SUPERVISED_TARGETS
 from scenarios.paper.report import print_reproduction
+from scenarios.paper.supervised_table import SupervisedTable, supervised_table
 from scenarios.paper.table2 import Compared, as_markdown, compare_settings
 from scenarios.paper.verdicts import Verdict, judge
 from scenarios.patience import only_if_slow
@@ -32,6 +35,8 @@ from scenarios.study.tables import committed
 
 TABLE = "table2"
 NAMES = (*FIGURES, TABLE)
+"""What ``all`` means. The supervised table is asked for by name: it needs images, and hours."""
+
 RUNS = Path("runs/reproduce")
 MOST_JOBS = 1_000
 EPILOG = "exit codes: 0 done, also where published values are missed; 1 a figure has no results; 2 usage"
@@ -58,6 +63,7 @@ class Reproduction(msgspec.Struct, frozen=True):
         figures: In the order of the paper.
         verdicts: On the published statements of these figures.
         settings: Of Table 2, if asked for.
+        supervised: The table of supervised Per-FedAvg, if asked for.
         sources: Study -> the table that was used.
         absent: Study -> arms of which the table has nothing.
         seeds: How many seeds of each study were asked for; None: all of them.
@@ -66,6 +72,7 @@ class Reproduction(msgspec.Struct, frozen=True):
     figures: list[Made]
     verdicts: list[Verdict]
     settings: list[Compared]
+    supervised: SupervisedTable | None
     sources: dict[str, str]
     absent: dict[str, list[str]]
     seeds: int | None
@@ -76,7 +83,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.epilog = EPILOG
     # fmt: off
     command.add_argument("figures", metavar="FIGURE", nargs="*", default=["all"],
-                         help="default all: " + ", ".join(NAMES))
+                         help="default all: " + ", ".join(NAMES) + f"; beside them {SUPERVISED}, which "
+                         "needs images in EDGE_FED_DATA unless --from-results")
     command.add_argument("--from-results", action="store_true",
                          help="run nothing: draw the results that come with edge_fed, or those of --results")
     command.add_argument("--seeds", type=int, metavar="N",
@@ -122,13 +130,14 @@ def wanted(names: Sequence[str]) -> list[str]:
     Raises:
         ProgramError: There is no such figure; the message names those that start like it, or the nearest.
     """
-    known = (*NAMES, "all")
+    known = (*NAMES, SUPERVISED, "all")
     for name in names:
         if name not in known:
             longer = [repr(other) for other in known if name and other.startswith(name)]
             meant = f"did you mean {' or '.join(longer)}?" if longer else nearest(name, known)
             raise _usage(f"there is no figure {name!r}; {meant}")
-    return [name for name in NAMES if name in names or "all" in names]
+    found = [name for name in NAMES if name in names or "all" in names]
+    return [*found, SUPERVISED] if SUPERVISED in names else found
 
 
 def _usage(message: str) -> ProgramError:
@@ -137,8 +146,10 @@ def _usage(message: str) -> ProgramError:
 
 def _material(names: Sequence[str], options: argparse.Namespace) -> Material:
     """Everything that the figures need; read it is only what is there."""
-    drawings = [FIGURES[name] for name in names if name != TABLE]
+    drawings = [FIGURES[name] for name in names if name in FIGURES]
     studies = dict.fromkeys(study for drawing in drawings for study in drawing.studies)
+    if SUPERVISED in names:
+        studies |= dict.fromkeys((STUDY, IN_FLOAT64))
     if options.from_results:
         folder = options.results or committed()
         tables = read_tables(studies, folder, options.seeds)
@@ -155,17 +166,22 @@ def _reproduce(names: Sequence[str], material: Material, options: argparse.Names
     if TABLE in names:
         settings = compare_settings(map(load_study, TABLE_2))
         _write(options.output / f"{TABLE}.md", as_markdown(settings))
-    report, figures = only_if_slow("reproduce"), [name for name in names if name != TABLE]
+    report, figures = only_if_slow("reproduce"), [name for name in names if name in FIGURES]
     made = []
     for number, name in enumerate(figures, start=1):
         report(f"drawing {name}, {number} of {len(figures)}")
         made.append(_draw(name, material, options.output))
+    supervised = None
+    if SUPERVISED in names:
+        folder = options.results or (committed() if options.from_results else RUNS)
+        supervised = supervised_table(material.tables, folder, make=not options.from_results, told=report)
     report("judging the published statements")
-    targets = [target for target in TARGETS if target.figure in names]
+    targets = [target for target in (*TARGETS, *SUPERVISED_TARGETS) if target.figure in names]
     return Reproduction(
         figures=made,
         verdicts=judge(targets, material.tables, plans_of(material.tables)),
         settings=settings,
+        supervised=supervised,
         sources={study: table.source for study, table in material.tables.items()},
         absent=absent_arms(material.tables),
         seeds=options.seeds,
