@@ -52,7 +52,7 @@ class Course:
     @property
     def serves(self) -> bool:
         """The run is complete, and the server stays for onboarders: somebody has to stop it."""
-        return self.phase == "serving" or (self.phase == "onboarding" and self._serve and not self._fails)
+        return self.phase == "serving"
 
     # --- joining -----------------------------------------------------------------------------------
 
@@ -225,9 +225,13 @@ class Course:
             word = dismissed("the run is complete")
             room.out.send(member, word)
             room.members.remove(member, word)
+        self._serve = self._serve or finished
+        if self._serve:  # it stays for whoever comes, so that nobody need be waited for
+            self._finish("the run is complete")
+            self.hosting.serve(now)
+            return
         self._await_reports(now)
         self.hosting.serve(now)
-        self._serve = self._serve or finished
         self.settle(now)
 
     def _give_up(self, why: str, cause: Cause, now: float) -> None:
@@ -239,6 +243,8 @@ class Course:
     def _await_reports(self, now: float) -> None:
         until = now + self.room.config.federation.join_deadline_s
         what, ends = "reports of onboarders", "the run ends without them"
+        if not self._fails:
+            ends += " (federation.join_deadline_s says when, onboarding.goals whom it waits for)"
         self.room.watch.begin(what, self._outstanding, until, ends, now, after_s=0.5)
 
     def _outstanding(self) -> tuple[int, ...]:
@@ -257,7 +263,9 @@ class Course:
         elif self._serve:
             self.phase = "serving"
             self.room.watch.end()
-            self.room.out.log("info", f"{why}; serving its parameters until stopped")
+            missing = self._outstanding()
+            yet = f"; no report yet of the onboarders with goals {_names(missing)}" if missing else ""
+            self.room.out.log("info", f"{why}; serving its parameters until stopped{yet}")
             self.room.out.tell("serving")
         else:
             self.end(ExitCode.OK, "finished", why, cause)

@@ -180,7 +180,7 @@ def test_a_complete_run_that_serves_stays_complete(serve: bool, outcome: str) ->
     fleet = Fleet(config(rounds=0, onboard="5"), serve=serve)
     fleet.started(0, 1, 2)
     fleet.evaluate()
-    assert fleet.machine.course.phase == "onboarding"
+    assert fleet.machine.course.phase == ("serving" if serve else "onboarding")
     fleet.event(e.Stop("stopped by SIGINT", ExitCode.INTERRUPTED))
     assert (fleet.exit.code, fleet.exit.outcome) == (ExitCode.INTERRUPTED, outcome)
     assert ("served until stopped by SIGINT" in fleet.exit.why) is serve
@@ -281,6 +281,35 @@ def test_a_resumed_run_that_was_complete_serves_at_once() -> None:
     assert guest.last(m.Init).final
     fleet.event(e.Stop("stopped by SIGTERM", ExitCode.TERMINATED))
     assert fleet.exit.outcome == "finished"
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_a_server_that_stays_waits_for_no_onboarder(resumed: bool) -> None:
+    """Goal 5 may come whenever it likes: it is named once, and nothing is waited for, least of all again."""
+    if resumed:
+        fleet = finished(finished=True)
+    else:
+        fleet = Fleet(config(rounds=0, onboard="5"), serve=True)
+        fleet.started(0, 1, 2)
+        fleet.evaluate()
+    assert fleet.machine.course.phase == "serving"
+    assert any("no report yet of the onboarders with goals 5" in c.text for c in fleet.of(e.Log))
+    fleet.wait(1000.0)
+    assert not fleet.of(e.Exit) and not fleet.of(e.Wait)
+    late = fleet.agent(5)
+    late.join()
+    late.send(m.Onboard(at="final"))
+    assert late.last(m.Init).final
+
+
+def test_the_wait_for_onboarders_says_which_settings_end_it() -> None:
+    """Its time and whom it is for."""
+    fleet = Fleet(config(rounds=0, onboard="5"))
+    fleet.started(0, 1, 2)
+    fleet.evaluate()
+    fleet.wait(1.0)
+    (wait,) = fleet.of(e.Wait)
+    assert "federation.join_deadline_s" in wait.ends and "onboarding.goals" in wait.ends
 
 
 def test_a_resumed_run_that_died_while_onboarding_goes_on_there() -> None:
