@@ -8,6 +8,7 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 
 from edge_fed.errors import ConfigError, Fault
@@ -16,6 +17,7 @@ from scenarios.study import arms_picture
 from scenarios.study.arms_picture import Shown
 from scenarios.study.arms_table import arms_table
 from scenarios.study.claims_command import Judgement, as_json, judged_in, print_claims
+from scenarios.study.gate import gate_line, gate_of, held_out_table
 from scenarios.study.plan import Study, load_study, paper_studies
 from scenarios.study.pool import run_study
 from scenarios.study.preregistration import as_ranges, registration_of, require_preregistered
@@ -136,18 +138,23 @@ def _list(options: argparse.Namespace) -> int:
 def _print(
     planned: Study, results: Results, options: argparse.Namespace, registered: Judgement | None
 ) -> None:
-    picture = str(options.picture) if options.picture else None
+    picture, gate = str(options.picture) if options.picture else None, gate_of(results)
     if options.json:
         found = {"success": True, "study": planned.name, "results": results.source,
                  "arms": list(results.arms), "rows": len(results.rows), "picture": picture,
                  "absent": absent(planned, results, seeds_of(options.seeds, planned))}  # fmt: skip
-        print(json.dumps(found | ({"claims": as_json(registered)} if registered else {})))
+        found |= {"claims": as_json(registered)} if registered else {}
+        found |= {"gate": {**msgspec.to_builtins(gate), "passed": gate.passed}} if gate else {}
+        print(json.dumps(found))
         return
     if registered:
         print_claims(registered)
     table = arms_table(results, Shown(options.outcome, options.policy, options.m))
     if table is not None:
         Console().print(table)
+    if gate is not None:
+        Console().print(held_out_table(results))
+        Console().print(gate_line(gate), soft_wrap=True, highlight=False, markup=False)
     print(f"{planned.name}: {len(results.rows)} measurements of {len(results.arms)} arms in {results.source}")
     for arm, seeds in absent(planned, results, seeds_of(options.seeds, planned)).items():
         print(f"no results yet of {arm}, seeds {as_ranges(seeds)}")

@@ -11,8 +11,9 @@ is noticed), ``round``, ``policy``, ``m``, ``outcome``, ``value``.
   updates since the last measurement, over agents, what the variant reports: ``direction_norm``,
   ``inner_norm``, ``curvature_ratio`` (the median), ``guard_rate``, ``cosine``.
 - ``honest``: the same, means over the training agents that have no attack; only if others have one.
-- ``learned``, ``tuned``, ``random``, ``scratch``: the held-out agents, means over them; ``m`` is the number
-  of trajectories. ``learned`` adapts with the run's alpha, ``tuned`` with the alpha that was best on the
+- ``learned``, ``careful``, ``tuned``, ``random``, ``scratch``: the held-out agents, means over them; ``m`` is
+  the number of trajectories. ``learned`` adapts with the run's alpha, ``careful`` takes no step that was not
+  tried (``fraction_kept`` of the agents took none), ``tuned`` adapts with the alpha that was best on the
   validation goals (outcome ``alpha`` says which). Outcomes: ``return``, ``success``, ``worst_return``,
   ``fraction_hurt``.
 - ``adapt-train``, ``adapt-split``, ``adapt-test-LEAKS``: of supervised tasks, the outcomes of ``shared`` once
