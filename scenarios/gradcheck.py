@@ -5,6 +5,7 @@ import json
 import math
 from typing import Any
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from edge_fed.config import Overrides, overrides_by_goal
@@ -40,7 +41,7 @@ def check_gradients(options: argparse.Namespace) -> int:
     """
     if options.trajectories is not None and not FEWEST <= options.trajectories <= MOST:
         raise _usage(f"--trajectories {options.trajectories}: must be {FEWEST} to {MOST}")
-    scenario = load_scenario(options.scenario, options.sets)
+    scenario = _in_double(load_scenario(options.scenario, options.sets))
     task = _task(scenario, options.agent)
     initial, report = initial_params(scenario, task.policy), only_if_slow("gradcheck")
     found = gradcheck(task, initial, scenario.seed, options.trajectories, report)
@@ -49,6 +50,14 @@ def check_gradients(options: argparse.Namespace) -> int:
     else:
         _print(scenario, task, found, Console())
     return int(ExitCode.OK if found.passed else ExitCode.FAILED)
+
+
+def _in_double(scenario: Scenario) -> Scenario:
+    """A module of torch is checked in float64: differences of float32 log-probabilities show noise."""
+    if scenario.policy.name != "torch":
+        return scenario
+    args = {**scenario.policy.args, "dtype": "float64"}
+    return replace(scenario, policy=replace(scenario.policy, args=args))
 
 
 def _task(scenario: Scenario, agent: int | None) -> Task:

@@ -263,6 +263,20 @@ def test_the_description_is_the_layout():
     assert policy_of("Net", kwargs={"activation": "ReLU"}).description != policy_of("Net").description
 
 
+def test_the_module_with_some_parameters_is_the_users_to_keep():
+    """A module of its own: its logits give log_prob, and later rollouts leave it alone."""
+    import torch
+
+    policy, rng = policy_of("Net", dtype="float64"), np.random.default_rng(2)
+    params, other = rng.normal(size=(2, policy.dimension))
+    module = policy.module(params)
+    states, noise = observations(SPACES, rng), policy.noise(rng, STEPS, M)
+    policy.act(policy.begin(other, states), 0, noise[0])
+    with torch.no_grad():
+        log_pi = torch.log_softmax(module(torch.tensor(states)), -1)[..., 3].numpy()
+    np.testing.assert_allclose(policy.log_prob(params, states, np.full((STEPS, M), 3)), log_pi, atol=1e-12)
+
+
 def test_nan_is_refused_with_its_cause():
     """A module that gives NaN, and an environment that does, are told apart."""
     policy = policy_of("Net")

@@ -42,6 +42,18 @@ def test_scenario_agent_and_settings_count(capsys: pytest.CaptureFixture[str]) -
     assert (other["policy"], other["agent"]) == ("mlp 2-3-8 tanh softmax", 8)  # a held-out one
 
 
+@pytest.mark.parametrize("family", ["few-shot", "gridworld-exact"])
+def test_a_module_of_torch_is_checked_in_double_precision(
+    family: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every check passes for a user's float32 module, whose own differences would show noise."""
+    pytest.importorskip("torch", reason="policy 'torch' needs PyTorch: pip install 'edge-fed[torch]'")
+    name = "Net" if family == "few-shot" else "Table"
+    policy = ("--set", "policy.name=torch", "--set", f"policy.args.module=tests.edge_fed.nets:{name}")
+    result = found(capsys, family, *policy)
+    assert result["success"] and "float64" in result["policy"]
+
+
 class _WrongSign(Mlp):
     """Descends."""
 
@@ -55,7 +67,7 @@ def test_a_failed_check_is_exit_code_1(
     """A policy from the table whose score has the wrong sign, for a program and for people."""
 
     def make(spaces, args):
-        return _WrongSign(spaces, make_mlp(spaces, args).sizes[1:-1])
+        return _WrongSign(spaces, make_mlp(spaces, args).network.sizes[1:-1])
 
     monkeypatch.setitem(POLICIES, "mlp", make)
     result = found(capsys, *FEW, code=1)
