@@ -147,8 +147,8 @@ def _models(options: argparse.Namespace) -> list[TabularModel]:
     finite = [model for model in models if model is not None]
     if len(finite) < len(models):
         raise ValueError(
-            f"family {options.family!r} is not finite, and its policy (mlp) has unbounded scores: "
-            "Assumption 2 gives no constants"
+            f"family {options.family!r} is not finite, and policies for it (mlp; gaussian, with a learned "
+            "log-std above all) have unbounded scores: Assumption 2 gives no constants"
         )
     return finite
 

@@ -20,7 +20,7 @@ from edge_fed.envs.checker import check_environment
 from edge_fed.errors import BadEnvironment
 from edge_fed.evaluation import tabular_model
 from edge_fed.gradcheck.findings import Check, Findings
-from edge_fed.gradcheck.of_policy import actions, derivatives
+from edge_fed.gradcheck.of_policy import actions, box_actions, derivatives
 from edge_fed.gradcheck.of_task import BATCHES, Report, with_model, without_model
 from edge_fed.meta.base import Task
 from edge_fed.meta.curvature import BIASED
@@ -69,6 +69,8 @@ def gradcheck(
     checks = [_interface(), *derivatives(task.policy, batch, rng(3))]
     if task.environment.spaces.num_actions is not None:
         checks += actions(task.policy, batch, task.environment.spaces.num_actions, rng(4))
+    else:
+        checks += box_actions(task.policy, batch, rng(4))
     model = tabular_model(task)
     size = max((trajectories or (FINITE_TRAJECTORIES if model else TRAJECTORIES)) // BATCHES, 2)
     if model is None:

@@ -6,16 +6,25 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from edge_fed.gradcheck.findings import COUNT_ERRORS, Check, misfit, relative
+from edge_fed.gradcheck.findings import (
+    COUNT_ERRORS,
+    ERRORS,
+    Check,
+    misfit,
+    ratio,
+    relative,
+    standard_error,
+)
 from edge_fed.meta.importance import retraced
 from edge_fed.params import F8
 from edge_fed.policies.base import Policy
+from edge_fed.policies.gaussian import Gaussian
 from edge_fed.policies.mlp import Mlp
 from edge_fed.policies.softmax import Softmax
 from edge_fed.rollouts import Trajectories
 
-LIMITS: tuple[tuple[type, float], ...] = ((Softmax, 5e-8), (Mlp, 6e-7))
-"""Relative errors of derivatives, as the paper reports them (science.md 3.2)."""
+LIMITS: tuple[tuple[type, float], ...] = ((Softmax, 5e-8), (Mlp, 6e-7), (Gaussian, 6e-7))
+"""Relative errors of derivatives, as the paper reports them (science.md 3.2); of `gaussian` as of `mlp`."""
 GENERAL_LIMIT = 1e-5
 """Of other policies, in double precision."""
 NORMALISED = 1e-9  # of the sum of probabilities
@@ -23,6 +32,7 @@ NORMALISED = 1e-9  # of the sum of probabilities
 EPSILON = 1e-5  # of central differences along unit directions
 DIRECTIONS = 32
 STATES, DRAWS = 8, 16_384  # of the frequencies
+GROUPS = 64  # of draws, whose means give a standard error
 
 
 def derivatives(policy: Policy, batch: Trajectories, rng: Generator) -> Iterator[Check]:
@@ -71,3 +81,40 @@ def actions(policy: Policy, batch: Trajectories, num_actions: int, rng: Generato
     counts = (chosen.reshape(STATES, DRAWS, 1) == every).sum(axis=1)
     off = misfit(counts, pi / total)
     yield Check("frequencies", off, COUNT_ERRORS, "s.e.", "act draws in proportion to exp(log_prob)")
+
+
+def box_actions(policy: Policy, batch: Trajectories, rng: Generator) -> Iterator[Check]:
+    """What `act` draws in a box, in some states of a batch, against what log_prob says.
+
+    A mean score of 0 does not see a wrong spread. The information identity does:
+    E[(psi . v)^2 + v . Psi v] = 0, of any density that is drawn from.
+    """
+    theta = batch.trace.params
+    flat: Any = batch.states.reshape(-1, *batch.states.shape[2:])
+    some = flat[np.linspace(0, len(flat) - 1, STATES).astype(np.int64)]
+    states = np.repeat(some, DRAWS, axis=0)[None]
+    v = rng.normal(size=theta.size)
+    trace = policy.begin(theta, states)
+    chosen = policy.act(trace, 0, policy.noise(rng, 1, states.shape[1])[0])
+    other = float((trace.actions[0] != chosen).sum())
+    yield Check(
+        "record", other, 0.0, "actions", "gradients are of the very actions that the environment gets"
+    )
+    tangent = policy.tangent(trace, v)
+    groups = np.array_split(np.arange(states.shape[1]), GROUPS)
+    sums = np.array([(tangent.scores[0, group] ** 2).sum() for group in groups])
+    curved = []
+    for group in groups:
+        q = np.zeros(tangent.scores.shape)
+        q[0, group] = 1.0
+        curved.append(float(policy.second(tangent, np.zeros_like(q), q) @ v))
+    totals = sums + np.array(curved)
+    error, size = float(standard_error(totals)), float(sums.mean())
+    yield Check(
+        "spread",
+        ratio(abs(float(totals.mean())), error),
+        ERRORS,
+        "s.e.",
+        "act draws with the spread that log_prob has: E[(psi v)^2 + v Psi v] = 0",
+        blind=ERRORS * error / size if size else float("inf"),
+    )

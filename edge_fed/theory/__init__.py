@@ -10,7 +10,7 @@ NOT_COVERED = (
     "curvature_batch inner: theta~ depends on the batch that the curvature is estimated from",
     "inner_gradient recursive: given theta it is biased by the error of the local step before",
     "baselines loo and value: Lemma 1 bounds rewards-to-go without a baseline",
-    "policies with unbounded scores (mlp, a learned log-std): Assumption 2 gives no constants",
+    "policies with unbounded scores (mlp, gaussian, a learned log-std): Assumption 2 gives no constants",
     "correction control_variate: local steps are not along the direction of Lemma 3 alone",
     "participation below 1, weighted averages, rounds in which an update is missing",
     "more than one adaptation step, and discount 1",

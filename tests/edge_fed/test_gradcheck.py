@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from edge_fed import gradcheck as package
+from edge_fed.config import EnvironmentConfig, PolicyConfig, RunConfig
 from edge_fed.envs.gridworld import GridworldEnvironment
 from edge_fed.envs.navigation import NavigationEnvironment
 from edge_fed.federated.task import initial_params
@@ -12,6 +13,7 @@ from edge_fed.gradcheck import Check, gradcheck, of_policy, of_task
 from edge_fed.gradcheck.findings import misfit, ratio, sampled_mean
 from edge_fed.meta import CURVATURES
 from edge_fed.params import params_sha256
+from edge_fed.policies.gaussian import Gaussian
 from edge_fed.policies.mlp import Mlp
 from edge_fed.policies.softmax import Softmax
 from edge_fed.rollouts import Sampler
@@ -187,6 +189,34 @@ def test_mistakes_of_a_neural_policy_are_caught_without_a_model(mistake):
         "draws": ["frequencies", "mean score"],
     }[mistake]
     assert failed(found(checks.NAVIGATION, policy=Wrong, trajectories=2 * FEW))[: len(expected)] == expected
+
+
+PENDULUM = RunConfig(
+    environment=EnvironmentConfig(family="pendulum", horizon=10), policy=PolicyConfig(name="gaussian")
+)
+
+
+@pytest.mark.parametrize("mistake", ["none", "wide", "shifted", "record", "second"])
+def test_mistakes_of_a_gaussian_are_caught(mistake):
+    """A wrong spread, which the mean score does not see, by `spread`; a shift by the mean score."""
+
+    class Wrong(Gaussian):
+        def act(self, trace, h, noise):
+            drawn = noise * (1.1 if mistake == "wide" else 1.0) + 0.2 * (mistake == "shifted")
+            return super().act(trace, h, drawn) + (mistake == "record")
+
+        def second(self, tangent, w, q):
+            return super().second(tangent, w, 1.05 * q if mistake == "second" else q)
+
+    expected = {
+        "none": [],
+        "wide": ["spread"],
+        "shifted": ["mean score"],
+        "record": ["record"],
+        "second": ["second", "spread"],
+    }[mistake]
+    names = failed(found(PENDULUM, policy=Wrong))
+    assert names[: len(expected)] == expected and bool(names) == bool(expected)
 
 
 def test_an_estimator_that_misses_a_piece_is_caught(monkeypatch):

@@ -64,6 +64,7 @@ def test_people_read_the_regime_and_what_is_not_covered(capsys: pytest.CaptureFi
     ("flags", "words"),
     [
         (["--family", "navigation"], "unbounded scores"),
+        (["--family", "pendulum"], "learned log-std"),
         (["--family", "gridwold"], "did you mean 'gridworld'?"),
         (["--discount", "1"], "discount = 1"),
         (["--alpha", "-1"], "alpha = -1"),
