@@ -55,15 +55,15 @@ def _training(outcome: Outcome) -> Table | None:
     for name, words in (
         ("expected_return", "return before adaptation"),
         ("meta_objective", "return after one step"),
-        ("success", "success before adaptation"),
-        ("success_adapted", "success after one step"),
+        ("success", f"{_success(outcome)} before adaptation"),
+        ("success_adapted", f"{_success(outcome)} after one step"),
     ):
         if evaluated.get(name) is not None:
             how = f" ({evaluated['meta_objective_kind']}, mean of {evaluated['n']} agents)"
             table.add_row(words, f"{evaluated[name]:.4f}{how if name == 'meta_objective' else ''}")
     for row in _byzantine(outcome) if scenario else ():
         table.add_row(*row)
-    table.add_row("trajectories", _trajectories(outcome))
+    table.add_row(_unit(outcome), _trajectories(outcome))
     if outcome.privacy:
         table.add_row("private noise", accountant.line(outcome.privacy))
     if outcome.runtime != "plain":
@@ -90,6 +90,18 @@ def _byzantine(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "in quarantine", ", ".join(map(str, away))
 
 
+def _supervised(outcome: Outcome) -> bool:
+    return outcome.scenario is not None and outcome.scenario.task.kind == "supervised"
+
+
+def _unit(outcome: Outcome) -> str:
+    return "samples" if _supervised(outcome) else "trajectories"
+
+
+def _success(outcome: Outcome) -> str:
+    return "accuracy" if _supervised(outcome) else "success"
+
+
 def _label(outcome: Outcome) -> str:
     """What the run did, e.g. ``exact/causal/value/k=0.5``."""
     assert outcome.scenario is not None
@@ -100,7 +112,8 @@ def _label(outcome: Outcome) -> str:
         parts.append(algorithm.curvature + biased)
         if algorithm.curvature_batch == "inner":
             parts.append("m_h=m_in")
-    parts.append(algorithm.baseline)
+    if not _supervised(outcome):
+        parts.append(algorithm.baseline)
     if algorithm.variant in ("exact", "first_order") and algorithm.inner_gradient == "recursive":
         parts.append(f"recursive={algorithm.inner_momentum:g}")
     if algorithm.variant in ("exact", "sg_mrl") and algorithm.guard != "off":
@@ -128,7 +141,8 @@ def _onboarding(outcome: Outcome) -> Table | None:
         return None
     goals = sorted({row["goal"] for row in rows})
     title = f"Onboarded agents (goals {', '.join(map(str, goals[:SHOWN_AGENTS]))}), one adaptation step"
-    table = _table(title, ("policy", "trajectories", "return", "success", "worst goal", "hurt"))
+    heads = ("policy", _unit(outcome), "return", _success(outcome), "worst goal", "hurt")
+    table = _table(title, heads)
     for line in onboarding_summary(rows):
         success = "-" if line["success"] is None else f"{100 * line['success']:.0f} %"
         hurt = "" if line["fraction_hurt"] is None else f"{100 * line['fraction_hurt']:.0f} %"

@@ -13,9 +13,11 @@ from edge_fed.datasets.base import Source
 from edge_fed.datasets.blobs import Blobs
 from edge_fed.datasets.cifar import CifarBinary
 from edge_fed.datasets.cifar_jpeg import CifarJpeg
-from edge_fed.datasets.folder import locate
+from edge_fed.datasets.folder import folder_of, locate
 from edge_fed.datasets.idx import Idx
 from edge_fed.errors import UnknownName
+
+__all__ = ["DATASETS", "Dataset", "dataset", "folder_of", "open_source"]
 
 
 class Dataset(msgspec.Struct, frozen=True):

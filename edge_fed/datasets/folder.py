@@ -6,21 +6,27 @@ from pathlib import Path
 from edge_fed.errors import MissingData
 
 VARIABLE = "EDGE_FED_DATA"
-"""Environment variable: the folder of all data sets. It goes before the run's ``folder``, which comes from
-the server's machine."""
+"""Environment variable: the folder of all data sets."""
 
 
-def locate(folder: str, name: str) -> Path:
+def folder_of(own: str, shared: str) -> str:
+    """The folder that counts: the agent's own, else the environment's, else the run's; empty: none is named.
+
+    The run's comes last because it was written on another machine.
+    """
+    return own or os.environ.get(VARIABLE, "") or shared
+
+
+def locate(named: str, name: str) -> Path:
     """The folder of one data set: ``<root>/<name>``, or the root itself if there is none.
 
     Args:
-        folder: From ``[dataset] args``; empty: only the environment says.
+        named: The root, as `folder_of` chose it.
         name: Of the data set's own folder.
 
     Raises:
         MissingData: No folder was named, or it is not there.
     """
-    named = os.environ.get(VARIABLE) or folder
     if not named:
         raise MissingData(
             f"no folder of data was named: set {VARIABLE}, or folder in [dataset] args, to one with {name}/"

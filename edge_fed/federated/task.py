@@ -8,6 +8,7 @@ from numpy.random import Generator
 
 from edge_fed import reinforcement, supervised
 from edge_fed.config import Overrides, RunConfig, overrides_by_goal
+from edge_fed.errors import ConfigError, Fault
 from edge_fed.federated.attacks import colluders
 from edge_fed.learner import Blueprint, Learner
 from edge_fed.meta.base import Task
@@ -58,11 +59,12 @@ def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Reinforceme
     """`make_learner` for what works on environments alone.
 
     Raises:
-        TypeError: The run's tasks are of another kind.
+        ConfigError: The run's tasks are of another kind.
     """
     learner = make_learner(config, goal, overrides)
     if not isinstance(learner, Reinforcement):
-        raise TypeError(f"tasks of kind {config.task.kind!r} have no environment")
+        message = f"is {config.task.kind!r}, but this works on policies in environments alone"
+        raise ConfigError([Fault("task.kind", message)], config.name)
     return learner
 
 

@@ -154,8 +154,9 @@ def make_supervised(config: RunConfig, goal: int, overrides: Overrides) -> Super
         MissingData: The files of the user's data are not there.
     """
     model = make_model(config)
-    args = partition_args(config.dataset, overrides.args)
-    user = User(config.dataset.family, args, goal, model.dtype)
+    partition_args(config.dataset, overrides.args)  # an agent's own are checked, and name a folder at most
+    args, folder = partition_args(config.dataset), overrides.args.get("folder", "")
+    user = User(config.dataset.family, args, goal, model.dtype, folder)
     settings = effective_algorithm(config.algorithm, overrides)
     completeness = 1.0 if overrides.completeness is None else overrides.completeness
     return Supervised(goal, model, user, settings, Counter(), completeness, overrides.attack)

@@ -31,7 +31,7 @@ class PartitionArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         a_test: Unit of the test images; None: the data set's.
         hetero: ``high`` is the source's "diff. hetero.".
         held_out: Users that never train.
-        folder: Of the files; the environment variable EDGE_FED_DATA goes before it.
+        folder: Of the files: `edge_fed.datasets.folder.folder_of`.
     """
 
     users: Annotated[int, Meta(ge=2, le=10_000, multiple_of=2)] = 50

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
-from edge_fed.datasets import Dataset, dataset, open_source
+from edge_fed.datasets import Dataset, dataset, folder_of, open_source
 from edge_fed.datasets.base import Indices, Part, Source
 from edge_fed.errors import MissingData, UnknownGoal
 from edge_fed.supervised.network import Array, Batch
@@ -24,6 +24,7 @@ class User:
         args: Of the partition.
         goal: Which user.
         dtype: Of the examples.
+        folder: Its own, if it names one.
 
     Raises:
         UnknownName: There is no such data set.
@@ -31,14 +32,16 @@ class User:
         MissingData: The files are not there. That they are what they should be, the first use finds.
     """
 
-    def __init__(self, family: str, args: PartitionArgs, goal: int, dtype: "np.dtype[np.floating]") -> None:
+    def __init__(
+        self, family: str, args: PartitionArgs, goal: int, dtype: "np.dtype[np.floating]", folder: str = ""
+    ) -> None:
         last = args.users + args.held_out - 1
         if not 0 <= goal <= last:
             raise UnknownGoal(f"data set {family!r} has users 0 to {last}, not {goal}")
         self.unseen = goal >= args.users
         self._goal, self._dtype = goal, dtype
         self._needs = {part: needs(family, args, part) for part in ("train", "test")}
-        self._source: Source | None = open_source(family, args.folder)
+        self._source: Source | None = open_source(family, folder_of(folder, args.folder))
 
     def draw(self, part: Part, count: int, rng: Generator) -> Batch:
         """So many examples, independently of each other (an example may come twice), as from p_i."""
@@ -96,7 +99,7 @@ def scaled(rows: Array, dtype: "np.dtype[np.floating]") -> Array:
 
 def partition_of(family: str, args: PartitionArgs, part: Part) -> tuple[Source, list[Indices]]:
     """The data and the images of every user: for what looks at the partition as a whole."""
-    source = open_source(family, args.folder)
+    source = open_source(family, folder_of("", args.folder))
     return source, shares(source.labels(part), needs(family, args, part), f"{source.label}, {part} part")
 
 

@@ -60,6 +60,7 @@ def measure(config: RunConfig) -> Partition:
     args, known = partition_args(config.dataset), dataset(config.dataset.family)
     source, mine = partition_of(config.dataset.family, args, "train")
     labels = source.labels("train").astype(np.int64)
+    mine = mine[: args.users]  # held-out ones have no training images
     images = [source.rows("train", indices) for indices in mine]
     own = [labels[indices] for indices in mine]
     model, w = make_model(config), initial_params(config)

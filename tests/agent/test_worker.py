@@ -10,7 +10,7 @@ import pytest
 
 from agent import events as e
 from agent.worker import Performer, Worker
-from edge_fed.errors import NonFinite, UnknownGoal
+from edge_fed.errors import MissingData, NonFinite, UnknownGoal
 from edge_fed.program.exit_codes import ExitCode
 from edge_fed.user_code import UserCodeError
 
@@ -129,6 +129,15 @@ def test_a_fault_in_the_runs_own_code_points_to_its_file(bench: Bench) -> None:
     assert isinstance(event, e.Failed) and event.code is ExitCode.REFUSED
     assert event.why == "UserCodeError: there is no mynet.py in the folder where this program was started"
     assert "mend its file" in event.hint
+
+
+def test_data_that_are_not_there_are_the_agent_s_to_name(bench: Bench) -> None:
+    """No other version of edge_fed would help: the hint says where a folder is named."""
+    bench.steps.error = MissingData("no folder")
+    bench.worker.submit(e.Build(1, {}, b""))
+    event = bench.delivered.get(timeout=10)
+    assert isinstance(event, e.Failed) and event.why == "no folder" and event.code is ExitCode.REFUSED
+    assert "EDGE_FED_DATA" in event.hint and not event.trace
 
 
 def test_a_performer_that_cannot_be_made_fails_the_first_work() -> None:

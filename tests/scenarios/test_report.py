@@ -10,13 +10,17 @@ from rich.console import Console
 
 from edge_fed.config import Agents
 from edge_fed.profiles import unavailable
+from edge_fed.program.config_file import load
 from edge_fed.program.exit_codes import ProgramError
 from scenarios.outcome import Failure, Outcome
 from scenarios.picture import draw, require_plot
 from scenarios.plain import run_plain
 from scenarios.progress import JsonLines, Lines, open_progress, round_text
 from scenarios.report import print_report
+from scenarios.script import check, resolve
+from scenarios.timeline import Scenario
 from scenarios.watching import Silent
+from tests.edge_fed.supervised.cases import ONBOARDERS, TEXT
 from tests.scenarios.tiny import ONBOARDING, tiny
 
 EXPECT = "\n[[expect]]\nmetric = 'rounds'\ncomparison = '<'\nvalue = 3\n"
@@ -191,3 +195,13 @@ def test_the_label_says_what_the_variant_used(sets: tuple[str, ...], label: str)
     """Guard and inner gradient where they count, and only there; the correction of any variant."""
     scenario = tiny("", "algorithm.rounds=1", *(f"algorithm.{one}" for one in sets))
     assert label in text_of(run_plain(scenario, Silent()))
+
+
+def test_the_report_of_a_supervised_run_speaks_of_samples_and_accuracy() -> None:
+    """Nothing there is a trajectory, and a baseline is no part of its label."""
+    scenario = resolve(load(TEXT + ONBOARDERS, Scenario, check, ("algorithm.rounds=1",)))
+    text = text_of(run_plain(scenario, Silent()))
+    for part in ("exact/finite_difference ", "accuracy after one step", "samples"):
+        assert part in text
+    assert "trajectories" not in text
+    assert "exact/finite_difference/none" not in text

@@ -6,24 +6,29 @@ import numpy as np
 import pytest
 
 from edge_fed.datasets import DATASETS, dataset, open_source
-from edge_fed.datasets.folder import VARIABLE, locate
+from edge_fed.datasets.folder import VARIABLE, folder_of, locate
 from edge_fed.errors import MissingData, UnknownName
 
 
-def test_a_folder_is_found_by_its_name_or_is_the_root_itself(tmp_path, monkeypatch):
-    """``<root>/mnist`` if there is one; the environment goes before the run's folder."""
-    monkeypatch.delenv(VARIABLE, raising=False)
+def test_a_folder_is_found_by_its_name_or_is_the_root_itself(tmp_path):
+    """``<root>/mnist`` if there is one."""
     (tmp_path / "mnist").mkdir()
-    (tmp_path / "own").mkdir()
     assert locate(str(tmp_path), "mnist") == tmp_path / "mnist"
     assert locate(str(tmp_path), "cifar10") == tmp_path
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "own"))
-    assert locate(str(tmp_path), "mnist") == tmp_path / "own"
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path, monkeypatch):
+def test_an_agent_s_own_folder_comes_first_and_the_run_s_last(monkeypatch):
+    """The run's was written on another machine."""
+    monkeypatch.setenv(VARIABLE, "/here")
+    assert folder_of("/mine", "/of-the-run") == "/mine"
+    assert folder_of("", "/of-the-run") == "/here"
+    monkeypatch.delenv(VARIABLE)
+    assert folder_of("", "/of-the-run") == "/of-the-run"
+    assert folder_of("", "") == ""
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
     """And the variable that would say where it is."""
-    monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(MissingData, match=f"set {VARIABLE}, or folder in"):
         locate("", "mnist")
     with pytest.raises(MissingData, match=r"nowhere is not there: set EDGE_FED_DATA to one with mnist/"):

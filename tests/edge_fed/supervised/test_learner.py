@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from edge_fed.config import DatasetConfig, Overrides
-from edge_fed.errors import MissingData, UnknownGoal, UnknownName
+from edge_fed.errors import ConfigError, MissingData, UnknownGoal, UnknownName
 from edge_fed.federated.local_update import initial_state, local_update
 from edge_fed.federated.task import blueprint, initial_params, make_learner, make_task
 from edge_fed.seeding import Purpose, stream
@@ -67,7 +67,7 @@ def test_wrong_goals_and_names_are_refused():
         make_supervised(
             msgspec.structs.replace(small(), dataset=DatasetConfig(family="mnits")), 0, Overrides()
         )
-    with pytest.raises(TypeError, match="no environment"):
+    with pytest.raises(ConfigError, match="policies in environments alone"):
         make_task(small(), 0, Overrides())
 
 
