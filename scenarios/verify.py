@@ -214,4 +214,4 @@ def _foreign(rounds: list[Played]) -> Iterator[str]:
 
 def _notes(record: Record) -> Iterator[str]:
     for file, lines in record.mended.items():
-        yield f"a resume found {lines} damaged lines in {file}, see journal_mended in events.jsonl"
+        yield f"damaged lines that resumes took out of {file}: {lines}; see journal_mended in events.jsonl"

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from edge_fed.params import F8, little_endian, params_sha256
-from edge_fed.program.files import sync_folder, write_all, write_atomic
+from edge_fed.program.files import insist_on_file, sync_folder, write_all, write_atomic
 from edge_fed.program.run_folder import SCHEMA, RunFolder
 from server.arrays import Archive
 from server.checkpoint import seal
@@ -46,7 +46,6 @@ class Recorder:
         self._folder = folder
         self._die = die
         self._power = folder.config.federation.durability == "power"
-        self._files = _append_to(folder.metrics, folder.evaluations, folder.events)
         self._archive: Archive | None = None
         self._next_array = folder.checkpoints / ".next.npz"
         self._next_sidecar = folder.checkpoints / ".next.json"
@@ -56,6 +55,7 @@ class Recorder:
         self.retention = Retention(federation.keep_checkpoints, federation.keep_best, there)
         for row in folder.rows(folder.evaluations):
             self.retention.evaluated(row)
+        self._files = _append_to(folder.metrics, folder.evaluations, folder.events)  # last: they need `close`
 
     def resume(self, committed: int) -> None:
         """Goes on from a checkpoint of an earlier process, which may have died before it removed others."""
@@ -242,12 +242,19 @@ def _append_to(*paths: Path) -> dict[Path, int]:
     found: dict[Path, int] = {}
     try:
         for path in paths:
-            found[path] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            found[path] = _append_to_file(path)
     except OSError:
         for descriptor in found.values():
             os.close(descriptor)
         raise
     return found
+
+
+def _append_to_file(path: Path) -> int:
+    # a pipe that nobody reads would block without O_NONBLOCK
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o644)
+    insist_on_file(descriptor, path)
+    return descriptor
 
 
 def _sync_file(path: Path) -> bool:

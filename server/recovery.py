@@ -18,7 +18,7 @@ from edge_fed.config import overrides_by_goal
 from edge_fed.federated.control_variate import ServerControl
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode, ProgramError
-from edge_fed.program.files import write_atomic
+from edge_fed.program.files import open_regular, read_regular, write_atomic
 from edge_fed.program.run_folder import RunFolder
 from server.checkpoint import UNREADABLE, Sidecar, load_arrays, load_sidecar
 from server.ledger import Ledger, Resume
@@ -64,12 +64,47 @@ class Started(msgspec.Struct, frozen=True):
     keys: bool = False
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """What is read first of a line of ``evaluations.jsonl``."""
+class Averaged(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"):
+    """What must be in a line of ``evaluations.jsonl`` about training agents."""
 
-    kind: str = ""
-    round: int = 0
+    round: int
+    rows: tuple[dict[str, Any], ...] = ()
     trajectories: int = 0
+
+
+class Onboarded(msgspec.Struct, frozen=True, tag="onboarding", tag_field="kind"):
+    """What must be in a line of ``evaluations.jsonl`` about an onboarder."""
+
+    round: int
+    agent: int
+    incarnation: str
+    trajectories: int
+    rows: tuple[dict[str, Any], ...]
+
+
+class Mended(msgspec.Struct, frozen=True):
+    """Lines of a journal that could not be read, and are gone from it.
+
+    Attributes:
+        file: Its name.
+        damaged: How many.
+        first: The number of the first of them.
+        lost: Of ``metrics.jsonl``, the rounds whose line no checkpoint restored.
+    """
+
+    file: str
+    damaged: int
+    first: int
+    lost: tuple[int, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        more = f" and {self.damaged - 1} more" if self.damaged > 1 else ""
+        found = f"line {self.first}{more} of {self.file} cannot be read: taken out"
+        if self.file != "metrics.jsonl":
+            return found
+        return f"{found}; lost: rounds {list(self.lost)}" if self.lost else f"{found} and restored"
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -89,6 +124,7 @@ class Recovered(msgspec.Struct, frozen=True):
         bytes_received: The same.
         evaluation_trajectories: Sampled in recorded evaluations.
         latest_evaluation: The newest recorded one.
+        mended: Journals with damaged lines; a torn last line is what a kill leaves, and not named.
     """
 
     ledger: Ledger
@@ -98,6 +134,7 @@ class Recovered(msgspec.Struct, frozen=True):
     bytes_received: int = 0
     evaluation_trajectories: int = 0
     latest_evaluation: dict[str, Any] = {}
+    mended: tuple[Mended, ...] = ()
 
 
 def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None) -> Recovered:
@@ -125,9 +162,10 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
         half = control and control.of(arrays["control"])
         ledger = Ledger(arrays["params"], sidecar.round, sidecar.book, half)
     _sweep(folder)
-    sent, received, there = _mend_metrics(folder, ledger.committed)
-    evaluations = _mend_evaluations(folder, ledger.committed)
-    opened = _mend_events(folder)
+    mended: list[Mended] = []
+    sent, received, there = _mend_metrics(folder, ledger.committed, mended)
+    evaluations = _mend_evaluations(folder, ledger.committed, mended)
+    opened = _mend_events(folder, mended)
     reopen = opened.round == ledger.committed + 1
     if folder.config.privacy.noisy:
         ledger.note_released(_released(folder))
@@ -150,6 +188,7 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
         received,
         sum(row.get("trajectories", 0) for row in averages),
         _without_schema(averages[-1]) if averages else {},
+        tuple(mended),
     )
 
 
@@ -187,7 +226,9 @@ def _sweep(folder: RunFolder) -> None:
         path.unlink(missing_ok=True)
 
 
-def _mend_metrics(folder: RunFolder, committed: int) -> tuple[int, int, tuple[int, ...]]:
+def _mend_metrics(
+    folder: RunFolder, committed: int, mended: list[Mended]
+) -> tuple[int, int, tuple[int, ...]]:
     """Cuts the lines to the committed rounds and restores missing ones from sidecars.
 
     Returns:
@@ -195,8 +236,11 @@ def _mend_metrics(folder: RunFolder, committed: int) -> tuple[int, int, tuple[in
     """
     if not _complete(folder.metrics, committed):
         found = {past.round: line for past, line in _whole(folder.metrics, Past)}
-        wanted = (found.get(round_) or _line_of(folder, round_) for round_ in range(1, committed + 1))
-        _rewrite(folder.metrics, [line for line in wanted if line])
+        rounds = range(1, committed + 1)
+        wanted = {round_: found.get(round_) or _line_of(folder, round_) for round_ in rounds}
+        lost = tuple(round_ for round_, line in wanted.items() if not line)
+        _note_damage(folder.metrics, Past, mended, lost)
+        _rewrite(folder.metrics, [line for line in wanted.values() if line])
     sent, received, newest = 0, 0, Past(0)
     for past, _line in _whole(folder.metrics, Past):
         sent, received, newest = sent + past.bytes_sent, received + past.bytes_received, past
@@ -218,16 +262,28 @@ def _line_of(folder: RunFolder, round_: int) -> bytes:
         line = load_sidecar(folder, round_).line
     except UNREADABLE:
         return b""
-    return msgspec.json.encode(line) if line else b""
+    return msgspec.json.encode(line) + b"\n" if line else b""
 
 
-def _mend_events(folder: RunFolder) -> Opened:
+def _note_damage(path: Path, kind: Any, mended: list[Mended], lost: tuple[int, ...] = ()) -> None:
+    """Counts the lines that have an end and cannot be read, before they are taken out."""
+    wrong = [
+        number
+        for number, (row, line) in enumerate(_lines(path, kind), start=1)
+        if row is None and line.endswith(b"\n")
+    ]
+    if wrong:
+        mended.append(Mended(path.name, len(wrong), wrong[0], lost))
+
+
+def _mend_events(folder: RunFolder, mended: list[Mended]) -> Opened:
     """Drops torn lines; returns the round that was opened last (0: none)."""
     newest, torn = Opened(), False
     for event, _line in _lines(folder.events, Opened):
         torn |= event is None
         newest = event if event is not None and event.event == "round_opened" else newest
     if torn:
+        _note_damage(folder.events, Opened, mended)
         _rewrite(folder.events, [line for _, line in _whole(folder.events, Opened)])
     return newest
 
@@ -241,40 +297,40 @@ def _released(folder: RunFolder) -> dict[int, int]:
     return found
 
 
-def _mend_evaluations(folder: RunFolder, committed: int) -> list[dict[str, Any]]:
+def _mend_evaluations(folder: RunFolder, committed: int, mended: list[Mended]) -> list[dict[str, Any]]:
     """Drops torn lines, and evaluations of rounds that were not committed; returns the others."""
-    everything = list(_lines(folder.evaluations, Measured))
+    everything = list(_lines(folder.evaluations, Averaged | Onboarded))
     lines = [
         line
         for row, line in everything
-        if row is not None and (row.kind != "evaluation" or row.round <= committed)
+        if row is not None and not (isinstance(row, Averaged) and row.round > committed)
     ]
     if len(lines) < len(everything):
+        _note_damage(folder.evaluations, Averaged | Onboarded, mended)
         _rewrite(folder.evaluations, lines)
     return [json.loads(line) for line in lines]
 
 
 def _whole(path: Path, kind: type[Kind]) -> Iterator[tuple[Kind, bytes]]:
-    """The lines that are whole, without their ends."""
+    """The lines that are whole."""
     return ((row, line) for row, line in _lines(path, kind) if row is not None)
 
 
-def _lines(path: Path, kind: type[Kind]) -> Iterator[tuple[Kind | None, bytes]]:
-    """Each line without its end, and what it says; None if it is torn (kill -9, power failure)."""
+def _lines(path: Path, kind: Any) -> Iterator[tuple[Any, bytes]]:
+    """Each line as it is, and what it says; None if it is torn (kill -9, power failure) or damaged."""
     if not path.exists():
         return
-    with path.open("rb") as file:
-        for text in file:
-            line = text.rstrip(b"\n")
+    with open_regular(path) as file:
+        for line in file:
             row = None
-            if text.endswith(b"\n"):
+            if line.endswith(b"\n"):
                 with contextlib.suppress(*TORN):
                     row = msgspec.json.decode(line, type=kind)
             yield row, line
 
 
 def _rewrite(path: Path, lines: list[bytes]) -> None:
-    write_atomic(path, b"".join(line + b"\n" for line in lines), sync=True)
+    write_atomic(path, b"".join(lines), sync=True)
 
 
 def _still_there(past: Past) -> tuple[int, ...]:
@@ -285,7 +341,7 @@ def _still_there(past: Past) -> tuple[int, ...]:
 
 def _finished(folder: RunFolder) -> bool:
     try:
-        return msgspec.json.decode(folder.summary.read_bytes(), type=Ended).outcome == "finished"
+        return msgspec.json.decode(read_regular(folder.summary), type=Ended).outcome == "finished"
     except (OSError, *TORN):
         return False
 

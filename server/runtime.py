@@ -12,7 +12,10 @@ import shlex
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from edge_fed.config import RunConfig
 from edge_fed.program.exit_codes import ExitCode, ProgramError
@@ -42,7 +45,8 @@ from server.training import released
 
 def unwritable(error: OSError) -> str:
     """What a full or read-only disk means for the run."""
-    return f"the run folder cannot be written: {error.strerror or error}"
+    where = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
+    return f"the run folder cannot be written: {where}{error.strerror or error}"
 
 
 def kill_self() -> None:
@@ -182,6 +186,8 @@ class ServerProgram:
                 self._recovered = recover(self._folder, admission.initial, admission.control)
             for damage in self._recovered.damaged:
                 self._logger.warning(f"checkpoint is damaged and not used: {damage}")
+            for mended in self._recovered.mended:
+                self._logger.warning(mended.text)
             ledger, resume = self._recovered.ledger, self._recovered.resume
         self._machine = Machine(
             admission, ledger, lambda: secrets.token_bytes(16), holds=holds, serve=serve, resume=resume
@@ -233,6 +239,9 @@ class ServerProgram:
         fields = {"address": self.endpoint, "resumed_after": where, "config": self._config.name, "keys": keys}
         with self._writing():
             self._disk.recorder.journal("started", fields, self._loop.time())
+            for mended in self._recovered.mended if self._recovered else ():
+                about = msgspec.structs.asdict(mended)
+                self._disk.recorder.journal("journal_mended", about, self._loop.time())
             for agent in self._machine.room.ledger.released:  # with what an earlier process may have seen
                 self._effects.carry_out(released(agent, self._machine.room.ledger))
         self._supervisor.event("listening", address=self.endpoint, run_dir=str(self._folder.path))

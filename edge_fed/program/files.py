@@ -14,10 +14,25 @@ def open_regular(path: Path) -> BinaryIO:
         OSError: It is not there, cannot be read, or is no regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    insist_on_file(descriptor, path)
     return open(descriptor, "rb")
+
+
+def insist_on_file(descriptor: int, path: Path) -> None:
+    """Closes what is no regular file.
+
+    Raises:
+        OSError: It is none.
+    """
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "is no regular file", str(path))
+    except OSError:
+        os.close(descriptor)
+        raise
 
 
 def read_regular(path: Path) -> bytes:

@@ -272,7 +272,8 @@ def test_evaluations_and_reports_survive_a_restart(tmp_path: Path) -> None:
     recorder = Recorder(folder, kill)
     recorder.evaluation({"kind": "evaluation", "round": 0, "trajectories": 7, "meta_objective": 0.5})
     recorder.evaluation({"kind": "evaluation", "round": 9, "trajectories": 7})
-    recorder.evaluation({"kind": "onboarding", "round": 9, "agent": 6, "incarnation": "ab", "rows": []})
+    report = {"kind": "onboarding", "round": 9, "agent": 6, "incarnation": "ab", "rows": []}
+    recorder.evaluation({**report, "trajectories": 3})
     recorder.close()
     recovered = recover(folder, INITIAL)
     assert recovered.resume.evaluated == {0}
