@@ -7,19 +7,26 @@ import os
 import signal
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
+
 from agent.plan import DEFAULT_SERVER
+from agent.plant_file import PlantFile, read_plant_file
 from agent.runtime import AgentProgram
 from agent.table import table
+from agent.worker import Performer
 from edge_fed.config import Overrides, changed
-from edge_fed.errors import Fault, nearest
+from edge_fed.errors import ConfigError, Fault, nearest
 from edge_fed.profiles import LINK_BOUNDS, PRESETS
 from edge_fed.program import log
 from edge_fed.program.conversion import UNKNOWN_KEY, convert
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import end_on_failure
+from edge_fed.program.stopping import Stopping
 from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervisor
 from protocol.codec import encode
 from protocol.errors import LocalProtocolError
@@ -81,6 +88,10 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument("--profile", choices=tuple(PRESETS), help="emulated link by name; --link goes over it")
     own.add_argument("--completeness", metavar="PART", help="least part of the local steps that it does")
     own.add_argument(
+        "--device", type=Path, metavar="FILE.toml",
+        help="its environment is the one real plant that this file names: agent/plant_file.py",
+    )  # fmt: skip
+    own.add_argument(
         "--responsiveness", action="append", default=[], metavar="KEY=VALUE",
         help="seconds before it begins to work in a round, log-normal: median_s, spread",
     )  # fmt: skip
@@ -104,7 +115,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one agent; returns its exit code."""
     p = parser()
     chosen = p.parse_args(arguments)
-    overrides = _overrides(p, chosen)
+    plant = _plant(p, chosen)
+    overrides = _overrides(p, chosen, plant)
     logger = log.configure(chosen.log_format, chosen.log_level, agent=chosen.goal)
     supervisor: Supervisor = StdioSupervisor() if chosen.supervised else NoSupervisor()
     shown: dict[str, Any] = {"round": None, "rows": []}
@@ -137,6 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
         keys=keys,
         key_file=key_file,
         show=show,
+        performer=_performer(chosen, overrides, plant, logger),
     )
     try:
         code, why = asyncio.run(_run(program)), program.exit.why if program.exit else ""
@@ -157,16 +170,21 @@ def main(arguments: list[str] | None = None) -> int:
 async def _run(program: AgentProgram) -> ExitCode:
     loop = asyncio.get_running_loop()
     end_on_failure(loop, program.fail)
+    stopping = Stopping()
     for number, code in ((signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)):
-        loop.add_signal_handler(number, _signalled, program, signal.Signals(number).name, code)
+        loop.add_signal_handler(number, _signalled, program, number, code, stopping.order)
     return await program.run()
 
 
-def _signalled(program: AgentProgram, name: str, code: ExitCode) -> None:
+def _signalled(
+    program: AgentProgram, number: signal.Signals, code: ExitCode, order: Callable[[float], str]
+) -> None:
     """The first signal ends in order, the second at once."""
-    if program.exit:
+    meaning = order(time.monotonic())
+    if meaning == "second":
         _leave_now(code)
-    program.stop(f"got {name}", code)
+    if meaning == "first":
+        program.stop(f"got {number.name}", code)
 
 
 def _leave_now(code: ExitCode) -> None:
@@ -185,7 +203,37 @@ def _keys(chosen: argparse.Namespace) -> tuple[AgentKeys | None, str]:
     return AgentKeys(*read_agent_file(path)), str(path)
 
 
-def _overrides(p: argparse.ArgumentParser, chosen: argparse.Namespace) -> Overrides:
+def _plant(p: argparse.ArgumentParser, chosen: argparse.Namespace) -> PlantFile | None:
+    """The settings of the device, if this agent is one."""
+    if chosen.device is None:
+        return None
+    try:
+        return read_plant_file(chosen.device)
+    except ConfigError as error:
+        p.error(f"--device {error}")
+
+
+def _performer(
+    chosen: argparse.Namespace, overrides: Overrides, plant: PlantFile | None, logger: log.Logger
+) -> Callable[[], Performer] | None:
+    """Who computes for a device; None: who computes for a simulated agent."""
+    if plant is None:
+        return None
+    state, secret = chosen.state_dir or _state_folder(), chosen.secret_dir
+
+    def make() -> Performer:
+        try:
+            from agent.plant_learner import PlantLearner  # environments load while the socket connects
+        except ModuleNotFoundError as error:
+            why = f"a device needs what is not installed: {error.name}"
+            raise ProgramError(ExitCode.USAGE, why, "pip install 'edge-fed[gym]'") from error
+        own = (chosen.goal, overrides, state, chosen.save, secret, chosen.min_noise)
+        return PlantLearner(*own, settings=plant, say=logger.info)
+
+    return make
+
+
+def _overrides(p: argparse.ArgumentParser, chosen: argparse.Namespace, plant: PlantFile | None) -> Overrides:
     """This agent's own settings, checked as far as that is possible without the server."""
     tree: dict[str, Any] = {
         "args": _pairs(p, "--env-arg", chosen.env_arg),
@@ -198,6 +246,7 @@ def _overrides(p: argparse.ArgumentParser, chosen: argparse.Namespace) -> Overri
         "profile": chosen.profile,
         "completeness": None if chosen.completeness is None else _value(chosen.completeness),
         "responsiveness": _pairs(p, "--responsiveness", chosen.responsiveness) or None,
+        "device": msgspec.to_builtins(plant.facts()) if plant else None,
     }
     faults: list[Fault] = []
     overrides = convert({name: value for name, value in tree.items() if value is not None}, Overrides, faults)

@@ -106,6 +106,9 @@ class Processes:
         finally:
             for child in list(self._children):  # also when this was cancelled
                 self._signal(child, signal.SIGKILL)
+            if self._readers:  # a loop that ends before its children are reaped complains of each
+                await asyncio.wait(self._readers, timeout=REAP_S)
+            await asyncio.sleep(0)  # for the ends of their pipes
             await self._proxies.close()
             self._scratch.close()
             if self._proxies:

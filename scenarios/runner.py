@@ -11,6 +11,7 @@ from typing import Any
 
 from edge_fed.program.exit_codes import ExitCode
 from edge_fed.program.run_folder import RunFolder
+from edge_fed.program.stopping import Stopping
 from scenarios.actions import SERVER
 from scenarios.cast import Cast, Happenings
 from scenarios.director import Director
@@ -22,6 +23,7 @@ from scenarios.watching import Watch
 MakeCast = Callable[[Happenings], Cast]
 SIGNALS = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 NAME_WAITS_S = 2.0  # no wait stays silent for longer
+LATE_S = 0.5  # a wake-up later than this means that this process was stopped
 GOODBYE_S = 5.0  # after the server's end: agents have its word and leave
 STOP_S = 2.0  # after a failure or signal: then what is left is killed; gone within 3 s
 
@@ -45,14 +47,16 @@ def run_networked(
 
 async def _with_signals(scenario: Scenario, make_cast: MakeCast, watch: Watch) -> Finish:
     """The first signal ends the run in order, the second one at once."""
-    loop = asyncio.get_running_loop()
+    loop, stopping = asyncio.get_running_loop(), Stopping()
     run = asyncio.create_task(perform(Director(scenario), make_cast, watch), name="run")
     caught: list[signal.Signals] = []
 
     def received(number: signal.Signals) -> None:
-        caught.append(number)
-        run.cancel()
+        if stopping.order(loop.time()) != "echo":
+            caught.append(number)
+            run.cancel()
 
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     for number in SIGNALS:
         loop.add_signal_handler(number, received, number)
     try:
@@ -64,6 +68,7 @@ async def _with_signals(scenario: Scenario, make_cast: MakeCast, watch: Watch) -
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
+            signal.signal(number, before[number])
 
 
 async def perform(director: Director, make_cast: MakeCast, watch: Watch) -> Finish:
@@ -102,12 +107,13 @@ async def _play(director: Director, cast: Cast, happenings: Happenings, watch: W
                 watch.note(order.level, order.text)
             else:
                 await cast.carry(order)
-        happening = await _next(happenings, director.next_due(), moved + NAME_WAITS_S)
+        named_at = moved + NAME_WAITS_S
+        happening = await _next(happenings, director.next_due(), named_at)
         _show(happening, watch)
         orders = director.handle(happening, loop.time())
-        if not isinstance(happening, Tick):
+        if not isinstance(happening, Tick) or loop.time() >= named_at + LATE_S:  # or what is known is old
             moved = loop.time()
-        elif loop.time() >= moved + NAME_WAITS_S:
+        elif loop.time() >= named_at:
             moved = loop.time()
             watch.note("info", director.waiting)
 

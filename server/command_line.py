@@ -19,6 +19,7 @@ from edge_fed.program.config_file import load_config
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import end_on_failure
 from edge_fed.program.run_folder import RunFolder
+from edge_fed.program.stopping import Stopping
 from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervisor
 from server.binding import DEFAULT_BIND
 from server.console import Bar, is_terminal
@@ -162,13 +163,14 @@ async def _with_signals(program: ServerProgram, doorkeeper: Doorkeeper | None) -
     """The first signal ends the run in order, the second one at once; SIGHUP reads the allow-list again."""
     loop = asyncio.get_running_loop()
     end_on_failure(loop, program.fail)
-    asked: list[signal.Signals] = []
+    stopping = Stopping()
 
     def received(number: signal.Signals) -> None:
-        if asked:
+        order = stopping.order(loop.time())
+        if order == "second":
             os._exit(int(SIGNALS[number]))
-        asked.append(number)
-        program.stop(f"stopped by {number.name}", SIGNALS[number])
+        if order == "first":
+            program.stop(f"stopped by {number.name}", SIGNALS[number])
 
     for number in SIGNALS:
         loop.add_signal_handler(number, received, number)

@@ -1,5 +1,6 @@
 """Separate programs: the same bits as the plain loop whatever dies, and nothing outlives the runner."""
 
+import asyncio
 import json
 import os
 import select
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.cast import make_folder
+from scenarios.cast import Happenings, make_folder
+from scenarios.orders import Ended, StartServer
 from scenarios.plain import run_plain
 from scenarios.processes import Processes, Transport
 from scenarios.runner import run_networked
@@ -113,6 +115,22 @@ def gone(pid: int) -> bool:
         return bool(select.select([descriptor], [], [], 5.0)[0])
     finally:
         os.close(descriptor)
+
+
+async def test_an_end_that_is_cancelled_still_reaps_everybody(tmp_path: Path) -> None:
+    """A second signal in the middle of the end: whoever is left is killed and reaped before the loop ends."""
+    scenario = tiny()
+    folder = make_folder(scenario, tmp_path / "run", overwrite=False)
+    happenings: Happenings = asyncio.Queue()
+    cast = Processes(scenario, folder, happenings)
+    await cast.carry(StartServer(()))
+    closing = asyncio.create_task(cast.close(60.0))
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    told = [happenings.get_nowait() for _ in range(happenings.qsize())]
+    assert told[-1:] == [Ended("server", -9)]
 
 
 def test_a_program_that_cannot_start_is_named_with_its_last_words(tmp_path: Path) -> None:

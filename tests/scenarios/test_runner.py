@@ -1,6 +1,7 @@
 """The loop between director and cast: orders reach the cast, and whatever happens everything is closed."""
 
 import asyncio
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -159,3 +160,23 @@ def test_kinds_of_failure_are_the_names_of_exit_codes() -> None:
     """An exit code that no program documents is a plain failure."""
     assert kind_of(ExitCode.QUORUM) == "quorum"
     assert kind_of(77) == "failed"
+
+
+async def test_one_signal_that_comes_twice_ends_the_run_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timeout sends its signal to the program and to its group: programs are asked to end all the same."""
+    play = Play(nothing)
+
+    async def stop() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.sleep(0.01)
+        play.cast.ends.append("stop")
+
+    def make(happenings: Happenings) -> Scripted:
+        cast = play.make(happenings)
+        monkeypatch.setattr(cast, "stop", stop)
+        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
+        return cast
+
+    finish = await runner._with_signals(tiny(), make, play.notes)
+    assert finish == Finish(ExitCode.TERMINATED, "stopped by SIGTERM")
+    assert play.cast.ends == ["stop", "close 2"]
