@@ -51,6 +51,20 @@ class Table(nn.Module):
         return self.rows(states)
 
 
+class Conv(nn.Module):
+    """Logits of an image."""
+
+    def __init__(self, observation_shape, num_actions):
+        super().__init__()
+        channels, height, width = observation_shape
+        self.image = nn.Conv2d(channels, 2, 3, padding=1)
+        self.out = nn.Linear(2 * height * width, num_actions)
+
+    def forward(self, x):
+        """The outputs of a batch."""
+        return self.out(nn.functional.gelu(self.image(x)).flatten(1))
+
+
 class Rich(nn.Module):
     """Shared, frozen and mixed parameters, a buffer, layers whose backward is no single formula."""
 
@@ -102,6 +116,8 @@ class Bad(nn.Module):
             self.extra = nn.Dropout(0.1)
         elif how == "recurrent":
             self.extra = nn.GRU(2, 2)
+        elif how == "lazy":
+            self.extra = nn.LazyLinear(2)
         elif how == "half":
             self.extra = nn.Linear(2, 2).half()
         elif how == "frozen":

@@ -17,6 +17,7 @@ BAD = {
     "batch norm": ("extra is BatchNorm1d: a batch's statistics tie its rows together", "nn.LayerNorm"),
     "dropout": ("extra is Dropout: it draws random numbers", "set p = 0"),
     "recurrent": ("extra is GRU: .* keeps no state between steps", "a window of past observations"),
+    "lazy": ("extra.weight has no shape yet", "give the layer its sizes"),
     "half": ("extra.weight is torch.float16", "float32 or float64"),
     "frozen": ("no parameters to learn", "requires_grad"),
     "constructor": ("calling it with num_actions, how failed: RuntimeError: no file of weights", "kwargs"),

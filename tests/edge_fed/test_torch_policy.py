@@ -19,6 +19,7 @@ pytest.importorskip("torch", reason="policy 'torch' needs PyTorch: pip install '
 
 SPACES = Spaces(num_actions=8, observation_shape=(2,))
 TABLE = Spaces(num_actions=4, observation_shape=(), num_states=9)
+IMAGE = Spaces(num_actions=3, observation_shape=(2, 4, 3))
 BOX = Spaces(num_actions=None, observation_shape=(2,), action_low=(-2.0, 0.0), action_high=(2.0, 1.0))
 STEPS, M = 4, 6
 
@@ -135,6 +136,7 @@ CASES = {
     "silu": ("Net", {"dtype": "float64", "kwargs": {"activation": "SiLU"}}),
     "shared, frozen, layer norm": ("Rich", {"dtype": "float64"}),
     "factory": ("make", {"dtype": "float64", "kwargs": {"hidden": 3}}),
+    "convolution": ("Conv", {"dtype": "float64", "spaces": IMAGE}),
     "gaussian": ("Mean", {"dtype": "float64", "log_std": "learned", "spaces": BOX}),
 }
 
@@ -145,7 +147,7 @@ def test_derivatives_equal_differences(case, seed):
     """Score, scores along v and Psi v of any module agree with differences of log_prob to 1e-6."""
     name, args = CASES[case]
     policy, rng = policy_of(name, **args), np.random.default_rng(seed)
-    states = observations(SPACES, rng)
+    states = observations(args.get("spaces", SPACES), rng)
     params, v = rng.normal(scale=0.5, size=(2, policy.dimension))
     w, q = rng.normal(size=(2, STEPS, M))
     record = recorder(policy, states, policy.noise(rng, STEPS, M))
@@ -160,7 +162,9 @@ def test_properties_of_derivatives(case):
     policy, rng = policy_of(name, **args), np.random.default_rng(4)
     params, v = rng.normal(size=(2, policy.dimension))
     w, q = rng.normal(size=(2, STEPS, M))
-    trace = recorder(policy, observations(SPACES, rng), policy.noise(rng, STEPS, M))(params)
+    trace = recorder(policy, observations(args.get("spaces", SPACES), rng), policy.noise(rng, STEPS, M))(
+        params
+    )
     tangent, score = policy.tangent(trace, v), policy.score(trace, w)
     assert abs((w * tangent.scores).sum() - score @ v) < 1e-10
     np.testing.assert_allclose(policy.score(trace, w + 2 * q), score + 2 * policy.score(trace, q), atol=1e-10)

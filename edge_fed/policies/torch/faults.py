@@ -4,14 +4,21 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.dropout import _DropoutNd
 
 from edge_fed.errors import printable
 from edge_fed.policies.torch.generator import watched
 from edge_fed.user_code import UserCodeError
 
 ROWS = 4  # of the probe
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+DROPOUTS = (
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+)
 FLOATS = (torch.float32, torch.float64)
 APART = {torch.float32: 1e-4, torch.float64: 1e-10}
 """How far the same row may be in batches of two sizes, relative to the largest output."""
@@ -34,6 +41,10 @@ def insist_on_parts(name: str, module: nn.Module) -> None:
         for what, fix in _faults_of(part):
             raise BadModule(name, f"{where or 'itself'} is {type(part).__name__}: {what}", fix)
     for where, parameter in module.named_parameters():
+        if isinstance(parameter, nn.UninitializedParameter):
+            raise BadModule(
+                name, f"{where} has no shape yet", "give the layer its sizes instead of a lazy one"
+            )
         if parameter.dtype not in FLOATS:
             raise BadModule(
                 name, f"{where} is {parameter.dtype}", 'use float32 or float64, e.g. dtype = "float32"'
@@ -46,19 +57,15 @@ def insist_on_parts(name: str, module: nn.Module) -> None:
 
 
 def _faults_of(part: nn.Module) -> Iterator[tuple[str, str]]:
-    if isinstance(part, _NormBase) and (part.track_running_stats or not _is_instance_norm(part)):
+    if isinstance(part, BATCH_NORMS):
         yield "a batch's statistics tie its rows together", "use nn.LayerNorm or nn.GroupNorm"
-    if isinstance(part, _DropoutNd) and part.p > 0 and part.training:
+    if isinstance(part, DROPOUTS) and part.p > 0 and part.training:
         yield "it draws random numbers that no stream of the run gives", "remove it, or set p = 0"
     if isinstance(part, nn.RNNBase | nn.RNNCellBase):
         yield (
             "a policy here is a function of one observation and keeps no state between steps",
             "put a window of past observations into the observation and use nn.Linear or nn.Conv1d",
         )
-
-
-def _is_instance_norm(part: nn.Module) -> bool:
-    return "InstanceNorm" in type(part).__name__
 
 
 def probe(name: str, module: nn.Module, observations: Tensor, outputs: int) -> None:
