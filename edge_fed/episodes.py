@@ -54,7 +54,7 @@ class EpisodeSampler(BaseSampler):
             run = _Lockstep(self.environment, instances, seeds)
             trace = self.policy.begin(params, run.states)
             for h, row in enumerate(noise):
-                run.step(h, self.policy.act(trace, h, row))
+                run.step(h, self.policy.executed(self.policy.act(trace, h, row)))
         run.rewards *= self._discounts
         whole = Trajectories(run.states, trace.actions, run.rewards, trace, run.mask)
         whole = whole.part(slice(0, len(seeds)))
@@ -86,7 +86,7 @@ class EpisodeSampler(BaseSampler):
             trace = self.policy.begin(params, here)
             for h, row in enumerate(noise):
                 here[0] = run.states[h]
-                run.step(h, self.policy.act(trace, 0, row))
+                run.step(h, self.policy.executed(self.policy.act(trace, 0, row)))
         m = len(seeds)
         self._count(m, int(run.mask[:, :m].sum()))
         rewards = run.rewards[:, :m] * self._discounts

@@ -188,6 +188,18 @@ def make_wrapped():
     return gymnasium.wrappers.RescaleObservation(Drift(), np.float32(-1), np.float32(1))
 
 
+class Half(gymnasium.Wrapper):
+    """Right, as a user writes a wrapper."""
+
+    def __init__(self) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
+
+    def step(self, action):
+        """Pays by the angle, which differs from episode to episode."""
+        observation, _, *rest = self.env.step(action)
+        return observation, -float(abs(observation[2])), *rest
+
+
 def make_moody():
     """Another number of entries each time."""
     MOODS.append(len(MOODS) + 1)

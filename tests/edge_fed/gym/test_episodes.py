@@ -62,7 +62,11 @@ class Wide:
     def act(self, trace, h, noise):
         """The noise."""
         trace.actions[h] = noise
-        return noise
+        return trace.actions[h]
+
+    def executed(self, actions):
+        """Stored actions upside down, to tell both kinds apart."""
+        return -actions
 
 
 def wide(kind="Drift", **settings):
@@ -226,6 +230,12 @@ def test_gradients_are_those_of_an_mdp_with_a_terminal_state():
     assert np.linalg.norm(mean - expected) < 0.1 * np.linalg.norm(expected)
 
 
+def test_outcomes_execute_actions_as_a_rollout_does():
+    """What a policy stores is not always what the environment gets."""
+    found, pool = wide().outcomes(np.zeros(1), 5, rng()), wide().pool(np.zeros(1), [(5, rng())])
+    assert np.array_equal(found.states, pool.states) and np.array_equal(found.rewards, pool.rewards)
+
+
 def test_boxes_are_clipped_for_the_environment_alone():
     """The trace keeps the unclipped sample, of which the score is; the environment sees its own dtype."""
     sample = wide(horizon=30)
@@ -233,12 +243,12 @@ def test_boxes_are_clipped_for_the_environment_alone():
     spaces = sample.environment.spaces
     low, high = np.array(spaces.action_low), np.array(spaces.action_high)
     assert low.tolist() == [-1, -2] and high.tolist() == [1, 2]
-    outside = (batch.actions < low) | (batch.actions > high)
+    outside = (-batch.actions < low) | (-batch.actions > high)
     assert outside.any()
     for j, env in enumerate(instances(sample, 2)):
         seen = np.array(env.actions)
         assert seen.shape == (31, 2, 1) and seen.dtype == np.float32
-        expected = np.clip(batch.actions[:, j], low, high).astype(np.float32)
+        expected = np.clip(-batch.actions[:, j], low, high).astype(np.float32)
         assert np.array_equal(seen[:, :, 0], expected)
 
 

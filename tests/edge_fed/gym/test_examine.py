@@ -119,6 +119,7 @@ def test_right_environments_are_fit():
         examined("Corridor", module=toy_envs.MODULE),
         examined("Drift", module=toy_envs.MODULE),
         examined("make_wrapped"),
+        examined("Half"),
         examined("CartPole-v1", horizon=50),
     ):
         assert found.fit and told(found, "warning") == {}

@@ -1,0 +1,1 @@
+"""Environments as a user would write them: copy one beside your scenario and change it."""
