@@ -7,7 +7,7 @@ so that the rounds' records depend on the scenario alone. What a step does is in
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edge_fed.config import overrides_by_goal, parse_goals
@@ -19,6 +19,8 @@ from scenarios.orders import Ended, Finish, Happening, Note, Order, Spoke, Start
 from scenarios.timeline import Action, Scenario, agents_of
 
 MAX_ONBOARDERS = 8  # announced onboarders that run at the same time: each is a process of about 60 MiB
+PASSED = frozenset({"listening", "held", "opened", "round", "evaluation", "serving"})  # a wait has ended
+MOST = 12  # agents that are named in one line
 ORDERLY = frozenset({ExitCode.OK, ExitCode.STOPPED, ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 
 
@@ -48,6 +50,7 @@ class Director:
         self._passed = 0  # newest boundary that the server was let through
         self._opened_at: float | None = None  # of round 1
         self._open = 0  # the round that is open, as far as is known
+        self._served = ""  # what the server waits for, in its own words
         self._finished = False
 
     @property
@@ -63,6 +66,8 @@ class Director:
             return f"waiting for {missing} to be ready" if missing else "round 1 is about to open"
         if self._onboarding:
             return f"waiting for the reports of {', '.join(sorted(self._onboarding))}"
+        if self._served:
+            return f"waiting for {self._served}"
         return f"waiting for round {self._open}" if self._open else "the last round is done"
 
     def begin(self) -> list[Order]:
@@ -108,6 +113,8 @@ class Director:
 
     def _server_spoke(self, event: str, fields: Mapping[str, Any], now: float, orders: list[Order]) -> None:
         role = str(fields.get("role", "train"))
+        if event in PASSED:
+            self._served = ""
         match event:
             case "listening":  # a resumed server must not wait for agents that ended while it was down
                 orders += [
@@ -122,6 +129,8 @@ class Director:
                 self.children.ready.add(self.children.behind(str(fields["agent"]), role))
             case "lost" | "registers_again" if role == "train":
                 self.children.ready.discard(f"{TRAINS}{fields['agent']}")
+            case "wait":
+                self._served = wait_text(str(fields["what"]), list(fields["missing"]))
             case "held":
                 self.held = int(fields["round"])
                 for step in self._boundaries.pop(self.held, []):
@@ -218,6 +227,14 @@ def planned_steps(timeline: tuple[Action, ...]) -> tuple[dict[int, list[Step]], 
                 else:
                     boundaries.setdefault(action.at_round + later, []).append(step)
     return boundaries, sorted(clocked, key=lambda pair: pair[0])
+
+
+def wait_text(what: str, missing: Sequence[int]) -> str:
+    """What a server waits for and of whom, e.g. ``updates of round 3 of agents 4, 5``."""
+    names = ", ".join(map(str, missing[:MOST])) + (
+        f" and {len(missing) - MOST} more" if missing[MOST:] else ""
+    )
+    return f"{what} of agents {names}" if missing else what
 
 
 def _ending(code: int, why: str) -> str:

@@ -111,7 +111,8 @@ async def _play(director: Director, cast: Cast, happenings: Happenings, watch: W
         happening = await _next(happenings, director.next_due(), named_at)
         _show(happening, watch)
         orders = director.handle(happening, loop.time())
-        if not isinstance(happening, Tick) or loop.time() >= named_at + LATE_S:  # or what is known is old
+        stands = isinstance(happening, Tick) or (isinstance(happening, Spoke) and happening.event == "wait")
+        if not stands or loop.time() >= named_at + LATE_S:  # or what is known is old
             moved = loop.time()
         elif loop.time() >= named_at:
             moved = loop.time()

@@ -120,6 +120,8 @@ class Effects:
 
     def _wait(self, command: e.Wait) -> None:
         self._console.wait(command)
+        if self._supervisor is not None:
+            self._supervisor.event("wait", what=command.what, missing=list(command.missing))
 
     def _tell(self, command: e.Tell) -> None:
         if self._supervisor is not None:

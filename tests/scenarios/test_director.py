@@ -397,6 +397,24 @@ def test_whatever_is_waited_for_has_a_name() -> None:
     ]
 
 
+def test_whom_the_server_waits_for_is_named_until_the_wait_ends() -> None:
+    """In a round, in the evaluation after the last one, and not any more in the next round."""
+    stage = Stage(scenario_of("")).running()
+    stage.server("opened", round=4)
+    stage.server("wait", what="updates of round 4", missing=[1, 3])
+    said = [stage.director.waiting]
+    stage.server("opened", round=5)
+    said.append(stage.director.waiting)
+    stage.server("round", round=10)
+    stage.server("wait", what="evaluations of round 10", missing=list(range(14)))
+    said.append(stage.director.waiting)
+    assert said == [
+        "waiting for updates of round 4 of agents 1, 3",
+        "waiting for round 5",
+        "waiting for evaluations of round 10 of agents 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more",
+    ]
+
+
 def test_boundary_with_several_actions_waits_for_all() -> None:
     """A join, a kill and a leave before the same round are done side by side."""
     stage = Stage(scenario_of(action("join") + action("kill", "0") + action("leave", "1")))

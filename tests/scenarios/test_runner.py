@@ -180,3 +180,15 @@ async def test_one_signal_that_comes_twice_ends_the_run_in_order(monkeypatch: py
     finish = await runner._with_signals(tiny(), make, play.notes)
     assert finish == Finish(ExitCode.TERMINATED, "stopped by SIGTERM")
     assert play.cast.ends == ["stop", "close 2"]
+
+
+async def test_after_a_stop_of_the_runner_no_old_wait_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock jumps by a minute: what it knows is as old as that, and the programs' news come first."""
+    monkeypatch.setattr(runner, "NAME_WAITS_S", -60.0)
+    play = Play(nothing)
+    task = asyncio.create_task(play.perform())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    play.cast.happenings.put_nowait(Ended(SERVER, 0))
+    assert (await task).code == 0
+    assert play.notes.said == []

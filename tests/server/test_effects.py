@@ -44,7 +44,7 @@ class Bench:
             "carriage": SimpleNamespace(counted_since=lambda: (3, 4)),
             "disk": self.disk,
             "logger": None,
-            "console": SimpleNamespace(round=self.shown.append),
+            "console": SimpleNamespace(round=self.shown.append, wait=lambda _: None),
             "supervisor": self if supervised else None,
         }
         self.effects = kind(
@@ -86,6 +86,13 @@ async def test_a_committed_round_is_told_to_everybody_who_listens() -> None:
     line = {"round": 1, "bytes_sent": 3}
     assert bench.happened == [e.Committed(0), e.Committed(1)]
     assert (bench.shown, bench.told) == ([line], [("round", line)])
+
+
+async def test_a_wait_is_told_with_its_missing() -> None:
+    """So that a runner's news name them as the server's log does."""
+    bench = Bench()
+    bench.effects.carry_out(e.Wait("updates of round 3", (1, 2), 9.0, "it goes on"))
+    assert bench.told == [("wait", {"what": "updates of round 3", "missing": [1, 2]})]
 
 
 async def test_without_a_supervisor_nothing_is_told() -> None:
