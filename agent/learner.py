@@ -3,15 +3,13 @@
 The worker thread imports this file, and with it environments and policies, while the socket connects.
 """
 
-import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from agent import events as e
+from agent.policy_file import PolicyFile, describe, packed
 from agent.secret import noise_secret
 from agent.state_store import StateStore
 from edge_fed.config import Overrides, Privacy, RunConfig, merge, overrides_by_goal
@@ -28,7 +26,6 @@ from edge_fed.program.fingerprint import fingerprint
 from edge_fed.seeding import Purpose, stream
 
 Progress = Callable[[int], None]
-SAVE_SCHEMA = 1
 
 
 class StateMissing(EdgeFedError):
@@ -67,6 +64,7 @@ class Learner:
         self._fingerprint = ""
         self._task: TaskLearner
         self._config: RunConfig
+        self._effective: Overrides
         self._store: StateStore
         self._run = b""
 
@@ -93,6 +91,7 @@ class Learner:
             self._spent_before += self._task.spent
         self._task = make_learner(config, self._goal, overrides)
         self._config, self._run, self._reset_at = config, work.run, None
+        self._effective = overrides
         self._store = StateStore.of_agent(self._folder, work.run, self._goal)
         self._fingerprint = self._fingerprint or fingerprint()
         task = self._task
@@ -173,13 +172,13 @@ class Learner:
         return state
 
     def evaluate(self, work: e.Evaluate) -> e.Measured:
-        """Measures the shared parameters on this goal; with ``save``, keeps the policy adapted from them."""
+        """Measures the shared parameters on this goal; with ``save``, keeps one adapted from them."""
         config, seed = self._config.onboarding, self._config.seed
         row, unsaved = self._task.evaluate(work.params, seed, config), ""
         if self._save:
             rng = stream(seed, self._goal, 0, 0, Purpose.EVALUATE)
             adapted = self._task.fresh().adapt(
-                work.params, config.adapt_episodes, rng, alpha=config.step_size
+                work.params, config.adapt_episodes, rng, alpha=config.step_size, careful=config.careful
             )
             unsaved = self._keep(work.round, work.params, adapted, config.adapt_episodes)
         return e.Measured(work.number, (row,), int(row["trajectories"]), unsaved, self._keeps_rows())
@@ -196,19 +195,18 @@ class Learner:
         """Writes the adapted policy, if that is wanted; returns why it could not. The rows stand anyway."""
         if self._save is None:
             return ""
+        onboarding, alpha = self._config.onboarding, self._task.settings.inner_step_size
         about = {
-            "schema": SAVE_SCHEMA,
-            "goal": self._goal,
+            **describe(self._config, self._task, self._goal, self._effective),
             "run": self._run.hex(),
             "round": round_,
             "m_adapt": m_adapt,
-            "environment": msgspec.to_builtins(self._config.environment),
-            "policy": msgspec.to_builtins(self._config.policy),
+            "careful": onboarding.careful,
+            "step_size": alpha if onboarding.step_size is None else onboarding.step_size,
         }
-        buffer = io.BytesIO()
-        np.savez(buffer, params=adapted, initial=shared, about=np.array(json.dumps(about)))
+        data = packed(PolicyFile(adapted, shared, about))
         try:
-            write_atomic(self._save, buffer.getvalue(), sync=True)
+            write_atomic(self._save, data, sync=True)
         except OSError as error:
             return f"the policy cannot be saved to {self._save}: {error.strerror}"
         return ""

@@ -26,6 +26,7 @@ from edge_fed.federated.control_variate import OWN
 from edge_fed.federated.local_update import initial_state, local_update
 from edge_fed.federated.task import Task, initial_params, make_task
 from edge_fed.meta.adaptation import adapt
+from edge_fed.meta.careful import adapt_carefully
 from edge_fed.onboarding import onboard
 from edge_fed.params import F8, crc32, params_sha256
 from edge_fed.rollouts import Sampler
@@ -220,21 +221,29 @@ def test_a_reset_of_the_control_variate_leaves_the_baseline(tmp_path: Path) -> N
     assert np.array_equal(corrected(lost, 2, 0.5, 1, state_reset=True, control_reset=True).delta, anew.delta)
 
 
-def test_evaluation_reports_its_row_and_keeps_the_adapted_policy(tmp_path: Path) -> None:
-    """The row is that of evaluate; --save holds the parameters, adapted as the row's measurement was."""
+@pytest.mark.parametrize("careful", [True, False])
+def test_evaluation_reports_its_row_and_keeps_the_adapted_policy(careful: bool, tmp_path: Path) -> None:
+    """The row is that of evaluate; --save holds the parameters, adapted carefully unless the run says not."""
     file = tmp_path / "policy.npz"
-    made = learner(tmp_path, save=file)
+    config = msgspec.structs.replace(
+        SMALL, onboarding=msgspec.structs.replace(SMALL.onboarding, careful=careful)
+    )
+    made = learner(tmp_path, config, save=file)
     measured = made.perform(e.Evaluate(5, 7, start()), silent)
     row = evaluate(task(), start(), 11, SMALL.onboarding)
     assert measured == e.Measured(5, (row,), row["trajectories"])
     mine = task()
     fresh = msgspec.structs.replace(mine, sample=Sampler(mine.environment, mine.policy))
-    expected = adapt(fresh, start(), 8, stream(11, 2, 0, 0, Purpose.EVALUATE))
+    how = adapt_carefully if careful else adapt
+    expected = how(fresh, start(), 8, stream(11, 2, 0, 0, Purpose.EVALUATE))
     with np.load(file, allow_pickle=False) as kept:
         assert np.array_equal(kept["params"], expected) and np.array_equal(kept["initial"], start())
         about = json.loads(str(kept["about"]))
     assert (about["goal"], about["round"], about["run"]) == (2, 7, RUN.hex())
     assert about["policy"] == {"name": "mlp", "args": {"hidden": [4]}}
+    assert about["layout"]["arrays"] == [["layer1", [3, 4]], ["layer2", [5, 8]]]
+    assert (about["careful"], about["m_adapt"], about["step_size"], about["seed"]) == (careful, 8, 1.0, 11)
+    assert about["overrides"] == {"inner_batch": 6} and about["algorithm"]["inner_batch"] == 6
     assert train(made, 1).spent == 20  # evaluation is no training
 
 

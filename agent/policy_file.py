@@ -1,0 +1,95 @@
+"""The file of an adapted policy: what ``--save`` writes, what ``live`` acts with and keeps its state in.
+
+A ``.npz`` of ``params`` and ``initial`` (the shared initialization), ``[d]`` each, and ``about``, JSON text:
+
+    schema       2
+    goal, run, round, m_adapt
+    careful      whether no step was taken that was not tried
+    step_size    alpha that it was adapted with
+    task, environment, policy, algorithm, seed      of the run, `edge_fed.config`
+    overrides    of this agent alone
+    layout       what `docs/run_policy.py` needs: `edge_fed.export`
+    life         of `python -m agent live` alone: `agent.life`
+"""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from edge_fed.config import Overrides, RunConfig, changed
+from edge_fed.export import Layout, layout
+from edge_fed.learner import Learner
+from edge_fed.params import F8
+from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.reinforcement import Reinforcement
+
+SCHEMA = 2
+FIX = "save it again: python -m agent --goal K --save FILE.npz"
+
+
+class PolicyFile(msgspec.Struct, frozen=True):
+    """What the file holds.
+
+    Attributes:
+        params: Of the policy, ``[d]``.
+        initial: The shared initialization, ``[d]``.
+        about: Plain values.
+    """
+
+    params: F8
+    initial: F8
+    about: dict[str, Any]
+
+
+def describe(config: RunConfig, task: Learner, goal: int, overrides: Overrides) -> dict[str, Any]:
+    """What the file says about the task that the policy is for."""
+    return {
+        "schema": SCHEMA,
+        "goal": goal,
+        "seed": config.seed,
+        "task": msgspec.to_builtins(config.task),
+        "environment": msgspec.to_builtins(config.environment),
+        "policy": msgspec.to_builtins(config.policy),
+        "algorithm": msgspec.to_builtins(task.settings),
+        "overrides": changed(overrides),
+        "layout": _layout(task),
+    }
+
+
+def _layout(task: Learner) -> Layout:
+    if isinstance(task, Reinforcement):
+        return layout(task.policy, task.environment.spaces)
+    return {"description": task.description, "output": "other", "arrays": []}
+
+
+def packed(file: PolicyFile) -> bytes:
+    """The bytes of the file."""
+    buffer = io.BytesIO()
+    np.savez(buffer, params=file.params, initial=file.initial, about=np.array(json.dumps(file.about)))
+    return buffer.getvalue()
+
+
+def read(path: Path) -> PolicyFile:
+    """Reads a file of this schema.
+
+    Raises:
+        ProgramError: There is none, or it is no such file; says what to do.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            found = PolicyFile(arrays["params"], arrays["initial"], json.loads(str(arrays["about"])))
+    except OSError as error:
+        raise ProgramError(ExitCode.USAGE, f"{path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # zipfile, NumPy and json raise all kinds
+        raise ProgramError(ExitCode.USAGE, f"{path} is no policy: {error!r}", FIX) from error
+    schema = found.about.get("schema") if isinstance(found.about, dict) else None
+    if schema != SCHEMA:
+        raise ProgramError(ExitCode.USAGE, f"{path} has schema {schema}, this program reads {SCHEMA}", FIX)
+    for name, array in (("params", found.params), ("initial", found.initial)):
+        if array.ndim != 1 or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ProgramError(ExitCode.USAGE, f"{name} of {path} is no vector of finite numbers", FIX)
+    return found

@@ -1,0 +1,63 @@
+"""What a program without edge_fed must know to run a policy: the arrays in its parameters, and what they do.
+
+`docs/run_policy.py` reads it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from edge_fed.policies.base import Policy
+from edge_fed.policies.gaussian import HIGHEST, LOWEST, Gaussian
+from edge_fed.policies.mlp import Mlp
+from edge_fed.policies.network import Network
+from edge_fed.policies.softmax import Softmax
+from edge_fed.spaces import Spaces
+
+Layout = dict[str, Any]
+
+
+def layout(policy: Policy, spaces: Spaces) -> Layout:
+    """Plain values: JSON can hold them.
+
+    Returns:
+        ``description`` of the policy; ``observation_shape``, of which an observation is flattened, or
+        ``num_states``; ``output``: softmax, gaussian, or other for a policy that needs its own module;
+        ``arrays``, name and shape of each, row-major and in the order in which they stand in the parameters;
+        ``table`` is indexed by the state, a ``layer`` is ``[in + 1, out]`` with the bias as its last row,
+        and tanh stands between layers. Of a gaussian also ``low`` and ``high`` of the box, ``squash``, and
+        ``log_std`` ``[k]`` in unit action space; if that is learned, its bounds and an array ``rho`` instead.
+    """
+    found: Layout = {
+        "description": policy.description,
+        "observation_shape": list(spaces.observation_shape),
+        "num_states": spaces.num_states,
+        "output": "softmax",
+        "arrays": [],
+    }
+    match policy:
+        case Softmax():
+            return {**found, "arrays": [["table", list(policy.shape)]]}
+        case Mlp():
+            return {**found, "arrays": _layers(policy.network)}
+        case Gaussian():
+            return {**found, "output": "gaussian", **_gaussian(policy, spaces)}
+    return {**found, "output": "other"}
+
+
+def _layers(network: Network) -> list[list[Any]]:
+    return [[f"layer{number}", list(shape)] for number, shape in enumerate(network.shapes, 1)]
+
+
+def _gaussian(policy: Gaussian, spaces: Spaces) -> Layout:
+    arrays = _layers(policy.network)
+    found: Layout = {
+        "arrays": arrays,
+        "low": list(spaces.action_low),
+        "high": list(spaces.action_high),
+        "squash": policy.squash,
+    }
+    if policy.learned:
+        arrays.append(["rho", [len(spaces.action_low)]])
+        return {**found, "log_std_bounds": [LOWEST, HIGHEST]}
+    return {**found, "log_std": policy.log_std(np.zeros(policy.dimension))[0].tolist()}

@@ -1,0 +1,109 @@
+"""The layout of a policy, and the runner in docs/ that needs nothing else."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edge_fed.export import layout
+from edge_fed.policies.gaussian import make_gaussian
+from edge_fed.policies.mlp import make_mlp
+from edge_fed.policies.softmax import make_softmax
+from edge_fed.spaces import Spaces
+
+RUNNER = Path(__file__).parents[2] / "docs" / "run_policy.py"
+BOX = Spaces(None, (3,), action_low=(-2.0, 0.0), action_high=(2.0, 1.0))
+DISCRETE = Spaces(4, (2, 3))
+FINITE = Spaces(3, (), num_states=5)
+
+
+def played(policy, spaces, params, observations, folder):
+    """What the runner prints for observations, as a program in a folder without edge_fed."""
+    about = json.dumps({"layout": layout(policy, spaces)})
+    np.savez(folder / "policy.npz", params=params, about=np.array(about))
+    lines = "".join(json.dumps(np.asarray(o).tolist()) + "\n" for o in observations)
+    done = subprocess.run(
+        [sys.executable, "-I", str(RUNNER), "policy.npz"],
+        cwd=folder, input=lines, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def drawn(policy, rng):
+    """Parameters far from any start, ``[d]``."""
+    return rng.normal(size=policy.dimension)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("policy", "spaces"),
+    [
+        (make_mlp(DISCRETE, {"hidden": [5, 4]}), DISCRETE),
+        (make_softmax(FINITE, {}), FINITE),
+    ],
+    ids=["mlp", "softmax"],
+)
+def test_the_runner_gives_the_policys_probabilities(policy, spaces, tmp_path):
+    """As a program of its own, for every action, and it acts with one of them."""
+    rng = np.random.default_rng(3)
+    params = drawn(policy, rng)
+    observations = np.arange(5) if spaces.num_states else rng.normal(size=(5, *spaces.observation_shape))
+    done, found = played(policy, spaces, params, observations, tmp_path)
+    assert done.returncode == 0 and len(found) == 5, done.stderr
+    for action in range(spaces.num_actions):
+        log_pi = policy.log_prob(params, observations, np.full(5, action))
+        got = [line["distribution"][action] for line in found]
+        np.testing.assert_allclose(np.log(got), log_pi, rtol=0, atol=1e-10)
+    assert all(line["action"] in range(spaces.num_actions) for line in found)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("log_std", [-1.0, "learned"])
+@pytest.mark.parametrize("squash", [False, True])
+def test_the_runner_gives_the_policys_density(log_std, squash, tmp_path):
+    """Mean and sd in unit space give log_prob; actions stay in the box."""
+    policy = make_gaussian(BOX, {"hidden": [5], "log_std": log_std, "squash": squash})
+    rng = np.random.default_rng(4)
+    params, observations = drawn(policy, rng), rng.normal(size=(6, 3))
+    done, found = played(policy, BOX, params, observations, tmp_path)
+    assert done.returncode == 0 and len(found) == 6, done.stderr
+    low, high = np.array(BOX.action_low), np.array(BOX.action_high)
+    half = (high - low) / 2
+    for observation, line in zip(observations, found, strict=True):
+        mean, sd = np.array(line["distribution"])
+        unit = mean + sd * np.array([0.3, -1.2])
+        stored = unit if squash else (low + high) / 2 + half * unit
+        log_density = -0.5 * (0.3**2 + 1.2**2) - np.log(sd).sum() - math.log(2 * math.pi)
+        log_density -= 0.0 if squash else np.log(half).sum()
+        assert policy.log_prob(params, observation, stored) == pytest.approx(log_density, abs=1e-10)
+        assert (low <= line["action"]).all() and (line["action"] <= high).all()
+
+
+@pytest.mark.processes
+def test_a_policy_that_needs_its_module_is_refused(tmp_path):
+    """The runner names it instead of guessing."""
+
+    class Own:
+        description = "torch my 2-2"
+
+    done, found = played(Own(), DISCRETE, np.zeros(2), [[0.0]], tmp_path)
+    assert done.returncode == 1 and found == []
+    assert "needs its own module: torch my 2-2" in done.stderr
+
+
+def test_arrays_take_up_all_parameters():
+    """Names and shapes account for every number of the vector."""
+    policies = [
+        (make_mlp(DISCRETE, {"hidden": [5, 4]}), DISCRETE),
+        (make_softmax(FINITE, {}), FINITE),
+        (make_gaussian(BOX, {}), BOX),
+        (make_gaussian(BOX, {"log_std": "learned"}), BOX),
+    ]
+    for policy, spaces in policies:
+        found = layout(policy, spaces)
+        assert sum(math.prod(shape) for _, shape in found["arrays"]) == policy.dimension
+        assert json.loads(json.dumps(found)) == found
