@@ -20,7 +20,7 @@ pytest.importorskip("torch", reason="policy 'torch' needs PyTorch: pip install '
 SPACES = Spaces(num_actions=8, observation_shape=(2,))
 TABLE = Spaces(num_actions=4, observation_shape=(), num_states=9)
 IMAGE = Spaces(num_actions=3, observation_shape=(2, 4, 3))
-BOX = Spaces(num_actions=None, observation_shape=(2,), action_low=(-2.0, 0.0), action_high=(2.0, 1.0))
+BOX = Spaces(num_actions=None, observation_shape=(2,), action_low=(-2.0, 0.0), action_high=(2.0, 3.0))
 STEPS, M = 4, 6
 
 
