@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -99,11 +99,30 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.sidecars or self.ends or self.summary is not None)
 
 
+class Damaged(ProgramError):
+    """Files of a run folder cannot be read.
+
+    Attributes:
+        rest: What can be read; None: a file that all rounds need is among the damaged ones.
+        first: First round whose checkpoint is damaged.
+    """
+
+    def __init__(self, damaged: Sequence[str], rest: Record | None, first: int) -> None:
+        more = [f"and {len(damaged) - MOST_NAMED} more"] if len(damaged) > MOST_NAMED else []
+        super().__init__(
+            ExitCode.FAILED,
+            "; ".join([*damaged[:MOST_NAMED], *more]),
+            "put back an undamaged copy; a checkpoint may also be moved away with its sidecar",
+        )
+        self.rest = rest
+        self.first = first
+
+
 def read(folder: RunFolder) -> Record:
     """Reads everything once.
 
     Raises:
-        ProgramError: Something is damaged; each file is named, and each line.
+        Damaged: Each file is named, and each line.
     """
     damaged: list[str] = []
     record = Record(
@@ -114,13 +133,9 @@ def read(folder: RunFolder) -> Record:
         ends=_ends(folder.events),
         mended=_mended(folder.events),
     )
+    lost = sorted(set(folder.committed_rounds()) - record.sidecars.keys())
     if damaged:
-        more = [f"and {len(damaged) - MOST_NAMED} more"] if len(damaged) > MOST_NAMED else []
-        raise ProgramError(
-            ExitCode.FAILED,
-            "; ".join([*damaged[:MOST_NAMED], *more]),
-            "put back an undamaged copy; a checkpoint may also be moved away with its sidecar",
-        )
+        raise Damaged(damaged, record if len(damaged) == len(lost) else None, min(lost, default=0))
     return record
 
 

@@ -61,6 +61,8 @@ def _training(outcome: Outcome) -> Table | None:
         if evaluated.get(name) is not None:
             how = f" ({evaluated['meta_objective_kind']}, mean of {evaluated['n']} agents)"
             table.add_row(words, f"{evaluated[name]:.4f}{how if name == 'meta_objective' else ''}")
+    if scenario and scenario.privacy.noisy and not evaluated:
+        table.add_row("no returns", "private agents keep their measurements; use --runtime plain")
     for row in _byzantine(outcome) if scenario else ():
         table.add_row(*row)
     table.add_row(_unit(outcome), _trajectories(outcome))

@@ -21,11 +21,11 @@ from edge_fed.federated.chain import Chain
 from edge_fed.federated.replay import replay
 from edge_fed.federated.task import initial_params
 from edge_fed.params import F8, params_sha256
-from edge_fed.program.exit_codes import ExitCode
+from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.fingerprint import fingerprint
 from edge_fed.program.run_folder import RunFolder
 from scenarios import restated
-from scenarios.recorded import Played, Record, params_of, read
+from scenarios.recorded import Damaged, Played, Record, params_of, read
 from scenarios.remeasure import Remeasure, differing
 from server.rounds import mean_metrics
 
@@ -69,12 +69,16 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
         ProgramError: There is no run to replay, or its files are damaged.
     """
     folder = RunFolder.open(run_dir)
-    record = read(folder)
+    try:
+        record = read(folder)
+    except Damaged as error:
+        return _before(folder, error)
     verifier = Verifier(folder, record)
-    private = _private(folder, record)
+    private, devices = _private(folder, record), _devices(record.rounds)
     foreign = tuple(_foreign(record.rounds))
+    unplayed = bool(private or devices or foreign)
     done, notes = 0, tuple(_notes(record))
-    for round_, found in verifier.unplayed() if private or foreign else verifier.replayed():
+    for round_, found in verifier.unplayed(measure=not foreign) if unplayed else verifier.replayed():
         if found:
             return Verification(
                 outcome="different", rounds=done, round=round_, differences=found, notes=notes
@@ -84,9 +88,10 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
             progress(done, len(record.rounds))
     for round_, loose in verifier.loose_ends():
         return Verification(outcome="different", rounds=done, round=round_, differences=(loose,), notes=notes)
-    if private or foreign:
-        reason = "private noise" if private else "other numerics than here"
-        why = (private,) if private else foreign
+    if unplayed:
+        reason = "private noise" if private else devices or "other numerics than here"
+        plant = "a real plant cannot be played again" if devices else ""
+        why = (*filter(None, (private, plant)), *(() if private else foreign))
         return Verification(outcome="not replayable", rounds=0, differences=why, reason=reason, notes=notes)
     return Verification(outcome="equal", rounds=done, notes=notes)
 
@@ -118,17 +123,20 @@ class Verifier:
                 return
             yield again.round, (*_metrics(line, again.metrics), *self._after(line, again.params))
 
-    def unplayed(self) -> Iterator[Found]:
-        """Every round, as far as it can be judged without computing an update."""
-        private = self._folder.config.privacy.noisy  # numerics are those of here: rows are measured again
-        yield 0, tuple(self._after(None, self._initial if private else None))
+    def unplayed(self, *, measure: bool) -> Iterator[Found]:
+        """Every round, as far as it can be judged without computing an update.
+
+        Args:
+            measure: Numerics are those of here: rows are measured again.
+        """
+        yield 0, tuple(self._after(None, self._initial if measure else None))
         chain = Chain(self._folder.config, params_sha256(self._initial))
         for line in self._rounds:
             if why := chain.ends(line):
                 yield line.round, (why,)
                 return
             sidecar = self._record.sidecars.get(line.round)
-            params = params_of(self._folder, sidecar) if sidecar and private else None
+            params = params_of(self._folder, sidecar) if sidecar and measure else None
             yield line.round, (*chain.faults(line), *self._after(line, params))
 
     def loose_ends(self) -> Iterator[tuple[int, str]]:
@@ -172,6 +180,24 @@ class Verifier:
         return not self._tally.quarantine.agents.issuperset(there)
 
 
+def _before(folder: RunFolder, damage: Damaged) -> Verification:
+    """A difference in the rounds before the first damaged checkpoint; without one, raises what is damaged."""
+    rest = damage.rest
+    if rest is None or damage.first == 0 or _private(folder, rest) or _devices(rest.rounds):
+        raise damage
+    if any(_foreign(rest.rounds)):
+        raise damage
+    for round_, found in Verifier(folder, rest).replayed():
+        if round_ >= damage.first:
+            break
+        if found:
+            return Verification(
+                outcome="different", rounds=max(0, round_ - 1), round=round_, differences=found
+            )
+    equal = f"the rounds before round {damage.first} are equal"
+    raise ProgramError(damage.code, f"{damage.message}; {equal}", damage.hint)
+
+
 def _restored(record: Record) -> list[Played]:
     """The newest round, if only its checkpoint was committed: a resume restores its line from there."""
     sidecar = record.sidecars.get(len(record.rounds) + 1)
@@ -198,6 +224,13 @@ def _private(folder: RunFolder, record: Record) -> str:
     agents = sorted({part.agent for line in record.rounds for part in line.contributors})
     names = ", ".join(map(str, agents)) or "of the run"
     return f"agents {names} added noise from secrets that never left them"
+
+
+def _devices(rounds: list[Played]) -> str:
+    """Whose updates come from a real plant."""
+    found = {agent for line in rounds for agent, own in line.overrides.items() if own.device is not None}
+    names = ", ".join(map(str, sorted(found)))
+    return f"agents {names} are devices" if len(found) > 1 else f"agent {names} is a device" if found else ""
 
 
 def _foreign(rounds: list[Played]) -> Iterator[str]:

@@ -78,6 +78,16 @@ def test_the_report_names_rule_attackers_quarantine_and_what_the_honest_reached(
     assert not any(word in plain for word in ("attack", "quarantine", "aggregation"))
 
 
+def test_a_private_run_says_why_it_has_no_returns() -> None:
+    """Over a network private agents keep their measurements; the plain loop, and other runs, show them."""
+    private = "\n[privacy]\nclip_norm = 0.5\nnoise_multiplier = 2\n"
+    line = "private agents keep their measurements; use --runtime plain"
+    for tail, evaluations, said in ((private, [], True), ("", [], False)):
+        outcome = msgspec.structs.replace(run_plain(tiny(tail), Silent()), evaluations=evaluations)
+        assert (line in text_of(outcome)) == said
+    assert line not in text_of(run_plain(tiny(private), Silent()))
+
+
 def test_a_failed_run_says_what_to_do_next() -> None:
     """Cause, next step, and where the run lies."""
     failure = Failure(3, "quorum", "too few agents", "start more")

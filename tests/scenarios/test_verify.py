@@ -78,7 +78,23 @@ def test_a_damaged_checkpoint_is_named_on_one_line(
     cause, hint = captured.err.splitlines()
     assert cause.startswith(f"error: checkpoint {name} cannot be read: ")
     assert hint.startswith("next: put back")
+    assert cause.endswith(f"; the rounds before round {round_} are equal") == (round_ > 0)
     assert captured.out == ""
+
+
+def test_a_missing_checkpoint_hides_no_difference_before_it(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Round 2 was altered, the parameters of round 4 are gone: round 2 is what is named."""
+    (run / "checkpoints" / "round-000004.npz").unlink()
+    assert main(["verify", str(run)]) == 1
+    assert capsys.readouterr().err.splitlines()[0].endswith("; the rounds before round 4 are equal")
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    second = json.loads(lines[1])
+    second["params_sha256"] = "0" * 64
+    (run / "metrics.jsonl").write_text("\n".join([lines[0], json.dumps(second), *lines[2:]]) + "\n")
+    assert main(["verify", str(run)]) == 1
+    assert "different at round 2" in capsys.readouterr().out
 
 
 def test_every_damaged_file_is_named_in_one_object(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
