@@ -10,14 +10,15 @@ from typing import Literal
 Jitter = Callable[[int], float]
 """Attempt number -> draw from [0, 1)."""
 
-Wait = Literal["", "server", "answer", "work"]
-"""Nothing; a server at all; a word from the server of this session; something to do."""
+Wait = Literal["", "server", "answer", "work", "day"]
+"""Nothing; a server at all; a word from the server of this session; something to do; the next day."""
 
 FIRST_RETRY_S = 0.5
 LONGEST_RETRY_S = 8.0  # a server that hears but does not answer is busy, or its link slow: do not add to it
 UNREACHABLE_RETRY_S = 1.0  # the socket itself tells when it has found a server; this is for its silence
 NAME_AFTER_S = 2.0  # no wait stays silent for longer
 NAME_AGAIN_S = 10.0  # for waits that are in order, beside a living server
+NAME_DAY_S = 3600.0  # a wait that ends by the calendar
 LATE_S = 0.5  # a clock event later than this means that this process was stopped
 
 
@@ -31,6 +32,7 @@ class Contact:
 
     Attributes:
         doubts: The session was given up for the server's silence alone, and nothing is known of its end.
+        away_until: When an agent that has left for a while registers again.
     """
 
     def __init__(self, now: float, give_up_after_s: float, jitter: Jitter) -> None:
@@ -46,6 +48,7 @@ class Contact:
         self._sent = now
         self._attempt = 0
         self._register_at = now
+        self.away_until = -math.inf
         self._times = 1.0  # the lease that the server named counts so many times
         self._waiting_for: Wait = ""
         self._name_at = math.inf
@@ -96,12 +99,18 @@ class Contact:
         """Nobody takes messages: register when the socket has found a server, or look again soon."""
         self.joined = self.reached = self.doubts = False
         self._attempt = 0
-        self._register_at = now + UNREACHABLE_RETRY_S
+        self._register_at = max(now + UNREACHABLE_RETRY_S, self.away_until)
+
+    def away(self, until: float) -> None:
+        """It leaves, and registers at that time; patience with a server that is gone begins then."""
+        self.joined = self.reached = self.doubts = False
+        self._attempt = 0
+        self.away_until = self._register_at = self._heard = until
 
     def reachable(self, now: float) -> None:
         """A server was found: register at once."""
         if not self.joined and not self.reached:
-            self._register_at = now
+            self._register_at = max(now, self.away_until)
 
     def asleep(self, seconds: float) -> None:
         """This process was stopped for so long: nobody's silence in that time counts."""
@@ -138,7 +147,8 @@ class Contact:
         if now < self._name_at:
             return False
         slow_s = max(NAME_AFTER_S, self.lease_s / 3)  # a long lease means a slow link
-        self._name_at = now + {"work": NAME_AGAIN_S, "answer": slow_s}.get(what, NAME_AFTER_S)
+        pauses = {"work": NAME_AGAIN_S, "answer": slow_s, "day": NAME_DAY_S}
+        self._name_at = now + pauses.get(what, NAME_AFTER_S)
         return True
 
     def due(self) -> float:

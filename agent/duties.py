@@ -300,6 +300,10 @@ class Duties:
         told = "failed; its own log says why" if private else failed.why
         return m.Error(code="internal", message=f"{what}: {told}"[:4096])
 
+    def ended(self, number: int) -> bool:
+        """Work ended without an answer; False: it was not wanted any more."""
+        return self._done(number)
+
     # --- helpers -----------------------------------------------------------------------------------
 
     def _params(self, event: e.Received, expected: int, what: str, out: Script) -> Any:

@@ -142,16 +142,32 @@ class Failed(Event, frozen=True):
     hint: str = ""
 
 
+class Spent(Event, frozen=True):
+    """A device may begin no more trajectories today: the agent leaves, and comes back by itself.
+
+    Attributes:
+        number: Of the work that it ends.
+        why: For people, with the time of its return.
+        for_s: Seconds until then.
+    """
+
+    number: int
+    why: str
+    for_s: float
+
+
 class Tick(Event, frozen=True):
     """Time passed.
 
     Attributes:
         progress: Local steps done in the current work.
+        says: What it does within a step, for people.
         late_s: How much later than asked for; a loop that was itself stopped must not blame others.
     """
 
     progress: int = 0
     late_s: float = 0.0
+    says: str = ""
 
 
 class Stop(Event, frozen=True):

@@ -239,7 +239,7 @@ class AgentProgram:
     def _ring(self, due: float) -> None:
         self._timer = None
         late_s = max(0.0, self._loop.time() - due)
-        self.tell(e.Tick(self._worker.progress, late_s))
+        self.tell(e.Tick(self._worker.progress, late_s, self._worker.says))
 
     def _from_thread(self, function: Callable[..., Any]) -> Callable[..., None]:
         return lambda *args: self._loop.post(function, *args)

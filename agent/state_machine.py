@@ -48,6 +48,7 @@ class Machine:
         self._last_counted = 0
         self._committed = 0
         self._progress = 0
+        self._says = ""
         self._server_says = ""
         self._refusal = ""
         self._unsaid = ""  # code of the refusal, while it has no line of its own
@@ -87,7 +88,7 @@ class Machine:
 
     def _tick(self, event: e.Tick, now: float) -> None:
         self._say_refusal()
-        self._progress = event.progress
+        self._progress, self._says = event.progress, event.says
         contact = self._contact
         if event.late_s > LATE_S:
             contact.asleep(event.late_s)
@@ -113,7 +114,9 @@ class Machine:
 
     def _beat(self, now: float) -> None:
         phase, held, heard = self._duties.phase, self._duties.held, self._session.received
-        self._send(m.Heartbeat(phase=phase, progress=self._progress, round=held, heard=heard), now)
+        says = self._says if self._duties.work else ""
+        beat = m.Heartbeat(phase=phase, progress=self._progress, round=held, heard=heard, message=says)
+        self._send(beat, now)
 
     def _post(self, now: float) -> None:
         """Sends whatever the session allows and the server lacks."""
@@ -138,6 +141,8 @@ class Machine:
 
     def _wait(self, now: float) -> tuple[Wait, float]:
         silent_s = self._contact.silent_s(now)
+        if now < self._contact.away_until:
+            return "day", now
         if not self._contact.joined:
             return "server", now - silent_s
         if silent_s > 1.5 * self._contact.heartbeat_s:
@@ -288,6 +293,15 @@ class Machine:
         elif not event.refused:
             self._leave(event.code, event.why, event.hint, error.message)
 
+    def _spent(self, event: e.Spent, now: float) -> None:
+        if not self._duties.ended(event.number):
+            return
+        self._out.log("warning", event.why)
+        self._out.tell("away", why=event.why, for_s=event.for_s)
+        self._bye(event.why)
+        self._session = Session("agent", run=self._session.run, now=now)
+        self._contact.away(now + event.for_s)
+
     def _stop(self, event: e.Stop, _now: float) -> None:
         self._leave(event.code, event.why)
 
@@ -315,10 +329,13 @@ class Machine:
 
     def _leave(self, code: ExitCode, why: str, hint: str = "", told: str = "") -> None:
         """Ends in order: BYE excuses this agent at once, and says ``told`` or else why."""
-        if self._contact.joined and self._session.may_send(m.Bye):
-            bye = m.Bye(reason=(told or why)[:4096])
-            self._out.do(e.Send(self._session.send(bye, self._committed), bye))
+        self._bye(told or why)
         self._exit(code, why, hint)
+
+    def _bye(self, why: str) -> None:
+        if self._contact.joined and self._session.may_send(m.Bye):
+            bye = m.Bye(reason=why[:4096])
+            self._out.do(e.Send(self._session.send(bye, self._committed), bye))
 
     def _exit(self, code: ExitCode, why: str, hint: str = "") -> None:
         self._say_refusal()
@@ -341,6 +358,7 @@ EVENTS: dict[type[e.Event], Callable[[Machine, Any, float], None]] = {
     e.Trained: Machine._trained,
     e.Measured: Machine._measured,
     e.Failed: Machine._failed,
+    e.Spent: Machine._spent,
     e.Stop: Machine._stop,
     e.Arm: Machine._arm,
 }

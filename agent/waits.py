@@ -26,6 +26,11 @@ def line(
         address: The server's.
         says: The server's own word on what it waits for; may be empty.
     """
+    if what == "day":
+        return (
+            "info",
+            f"away until the day's budget is new; registering again in {contact.away_until - now:.0f} s",
+        )
     waited = f"{now - since:.0f} s"
     if what == "server":
         left = max(0.0, contact.give_up_after_s - contact.silent_s(now))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent import events as e
+from agent.daily_budget import BudgetSpent
 from edge_fed.errors import MissingData, UpdateRefused
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.user_code import UserCodeError
@@ -22,7 +23,7 @@ Progress = Callable[[int], None]
 class Performer(Protocol):
     """Who knows how to do the work; see `agent.learner.Learner`."""
 
-    def perform(self, work: e.Work, progress: Progress) -> e.Event:
+    def perform(self, work: e.Work, progress: "Watched") -> e.Event:
         """Does one piece of work."""
         ...
 
@@ -31,11 +32,53 @@ class Stopped(Exception):
     """Raised inside work that nobody wants any more."""
 
 
+class Watched:
+    """What work calls between its parts; each call may end it.
+
+    Args:
+        began: Called with the number of each local step.
+        told: Called with what is done within a step, for people.
+        stop: Set when nobody wants the work any more.
+        delay_s: Local step -> seconds to wait before it.
+    """
+
+    def __init__(
+        self,
+        began: Progress,
+        told: Callable[[str], None],
+        stop: threading.Event,
+        delay_s: Callable[[int], float],
+    ) -> None:
+        self.say = told
+        self._began = began
+        self._stop = stop
+        self._delay_s = delay_s
+
+    def __call__(self, step: int) -> None:
+        """Local step number ``step`` begins.
+
+        Raises:
+            Stopped: Nobody wants the work any more.
+        """
+        self._began(step)
+        self.pause(self._delay_s(step))
+
+    def pause(self, seconds: float) -> None:
+        """Waits so long, or 0 s.
+
+        Raises:
+            Stopped: Nobody wants the work any more.
+        """
+        if self._stop.is_set() or (seconds and self._stop.wait(seconds)):
+            raise Stopped
+
+
 class Worker:
     """Runs work in its thread and delivers what comes of it.
 
     Attributes:
         progress: Local steps done in the current work.
+        says: What it does within a step, for people; empty: it does not say.
         delay_s: Added to each local step: this device is slower than it is.
         response_s: Round -> seconds before work on its update begins.
 
@@ -52,6 +95,7 @@ class Worker:
         ended: Callable[[], None] = lambda: None,
     ) -> None:
         self.progress = 0
+        self.says = ""
         self.delay_s = 0.0
         self.response_s: Callable[[int], float] = lambda _round: 0.0
         self._make = make
@@ -108,25 +152,31 @@ class Worker:
         try:
             if isinstance(performer, Exception):
                 raise performer
-            event = performer.perform(work, self._progress_of(work, stop))
+            event = performer.perform(work, self._watch(work, stop))
         except Stopped:
             return
+        except BudgetSpent as error:
+            event = e.Spent(work.number, str(error), error.for_s)
         except Exception as error:
             event = failure(work, error)
         if not stop.is_set():
             self._deliver(event)
 
-    def _progress_of(self, work: e.Work, stop: threading.Event) -> Progress:
+    def _watch(self, work: e.Work, stop: threading.Event) -> Watched:
         response_s = self.response_s(work.round) if isinstance(work, e.Train) else 0.0
-        self.progress = 0
+        self._began(0)
+        self._told("")
 
-        def progress(step: int) -> None:
-            self.progress = step
-            wait_s = self.delay_s + (response_s if step == 0 else 0.0) if isinstance(work, e.Train) else 0.0
-            if stop.is_set() or (wait_s and stop.wait(wait_s)):
-                raise Stopped
+        def delay_s(step: int) -> float:
+            return self.delay_s + (response_s if step == 0 else 0.0) if isinstance(work, e.Train) else 0.0
 
-        return progress
+        return Watched(self._began, self._told, stop, delay_s)
+
+    def _began(self, step: int) -> None:
+        self.progress = step
+
+    def _told(self, text: str) -> None:
+        self.says = text
 
 
 def failure(work: e.Work, error: Exception) -> e.Failed:

@@ -15,6 +15,7 @@ from msgspec import Meta
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 CountOrNone = Annotated[int, Meta(ge=0, le=10_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=1e7)]
+Pace = Annotated[float, Meta(ge=0, le=1e4)]
 MOST_DIGITS = 20  # seeds are written like goals
 MOST_GOALS = 1_000_000  # in one list, before a family says which of them it has
 Goals = str | tuple[int, ...]
@@ -120,6 +121,19 @@ class Attack(Settings, frozen=True, kw_only=True):
     scale: Annotated[float, Meta(gt=0, le=1e12)] = 1.0
 
 
+class Device(Settings, frozen=True, kw_only=True):
+    """What a run knows of an agent whose environment is one real plant: edge_fed.plant.
+
+    The agent says it of itself (``--device``). In ``[[agents]]`` it is a plan for `check` alone: whoever
+    plays that goal without a plant is no device.
+    """
+
+    pace_s: Pace = 0.0  # least time between two actions; 0: the plant's own steps take their time
+    reset: Literal["always", "never"] = "always"  # never: an episode starts where the last one ended
+    daily_trajectories: Count | None = None  # None: as many as the run asks for
+    shielded: bool = False  # something may put other actions in place of the policy's
+
+
 class Overrides(Settings, frozen=True, kw_only=True):
     """What one agent may change for itself. Unset (None, empty) means: as the run says."""
 
@@ -136,6 +150,7 @@ class Overrides(Settings, frozen=True, kw_only=True):
     completeness: Annotated[float, Meta(gt=0, le=1)] | None = None  # least part of the local steps done
     responsiveness: Responsiveness | None = None
     attack: Attack | None = None  # in [[agents]] alone; no agent may ask for it
+    device: Device | None = None  # it works on a real plant: nobody else can compute its updates
 
 
 class Agents(Overrides, frozen=True, kw_only=True):

@@ -78,9 +78,10 @@ class Remeasure:
         return sorted(self._by_round)
 
     def _report(self, found: Reported, params: F8 | None) -> Iterator[str]:
-        if params is None:
+        own = self._overrides(found.agent, found.overrides)
+        if params is None or own.device is not None:  # nobody plays its episodes again
             return
-        task = make_learner(self._config, found.agent, self._overrides(found.agent, found.overrides))
+        task = make_learner(self._config, found.agent, own)
         again = task.onboard(params, self._config.seed, self._config.onboarding, lambda _done: None)
         what = f"onboarding of goal {found.agent}"
         if found.rows or not self._config.privacy.noisy:  # private rows stay with their agent

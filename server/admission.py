@@ -24,6 +24,7 @@ FLAGS = {
     "profile": "--profile",
     "completeness": "--completeness",
     "responsiveness": "--responsiveness",
+    "device": "--device",
 }
 """Overrides -> the agent's flag for it."""
 MOST_LAYOUT = 4096  # signs, as a field of text holds
@@ -91,8 +92,11 @@ class Admission:
         return None
 
     def overrides(self, message: Register) -> Overrides | Reject:
-        """The overrides that this agent works with: of its ``[[agents]]`` table, then its own."""
-        table = self.planned.get(message.agent, Overrides())
+        """The overrides that this agent works with: of its ``[[agents]]`` table, then its own.
+
+        Whether it is a device, only the agent itself can say.
+        """
+        table = msgspec.structs.replace(self.planned.get(message.agent, Overrides()), device=None)
         if not message.overrides:
             return table
         if "attack" in message.overrides:

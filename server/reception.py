@@ -232,7 +232,19 @@ class Reception:
                 f"agent {member.agent} attacks in this run, as [[agents]] says: {described(overrides.attack)}"
             )
             self._out.note("attacker", text, "warning", agent=member.agent)
+        self._note_device(member.agent, overrides)
         self._welcome(member, now)
+
+    def _note_device(self, agent: int, overrides: Overrides) -> None:
+        planned = self._admission.planned.get(agent, Overrides()).device
+        if (device := overrides.device) is not None:
+            shield = ", behind a shield" if device.shielded else ""
+            never = ", reset only once" if device.reset == "never" else ""
+            text = f"agent {agent} works on a real plant{shield}{never}: nobody can compute this run again"
+            self._out.note("device", text, agent=agent)
+        elif planned is not None:
+            text = f"agent {agent} is planned as a device and came without --device: it simulates"
+            self._out.note("simulated", text, "warning", agent=agent)
 
     def _welcome(self, member: Member, now: float) -> None:
         member.welcomed_at, member.welcomes = now, member.welcomes + 1

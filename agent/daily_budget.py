@@ -1,0 +1,99 @@
+"""How many trajectories a device may begin in a day (UTC), counted on disk: a restart forgets none.
+
+An episode is counted before it begins: one that a crash ends was on the plant all the same. A clock that is
+set back gives no second budget for the same day.
+"""
+
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from edge_fed.errors import EdgeFedError
+from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.files import read_regular, write_atomic
+
+Day = datetime.date
+
+
+class BudgetSpent(EdgeFedError):
+    """The day's trajectories are used up, or too few are left.
+
+    Attributes:
+        for_s: Seconds until the next day.
+    """
+
+    def __init__(self, message: str, for_s: float) -> None:
+        super().__init__(message)
+        self.for_s = for_s
+
+
+class DailyBudget:
+    """One device's count.
+
+    Args:
+        path: Its file; its folder is made when it is first written.
+        limit: Trajectories per day; None: no limit, and no file.
+        now: Seconds since the epoch.
+
+    Raises:
+        ProgramError: The file is there and cannot be read.
+    """
+
+    def __init__(self, path: Path, limit: int | None, now: Callable[[], float]) -> None:
+        self._path = path
+        self._limit = limit
+        self._now = now
+        self._day, self._used = self._read() if limit is not None else (Day.min, 0)
+
+    def insist(self, need: int, what: str) -> None:
+        """Makes sure of so many trajectories before the first of them.
+
+        Raises:
+            BudgetSpent: Fewer are left; says how many, for what, and when there are more.
+        """
+        if self._limit is None:
+            return
+        today = self._today()
+        left = self._limit - (self._used if today == self._day else 0)
+        if left >= need:
+            return
+        tomorrow = datetime.datetime.combine(
+            today + datetime.timedelta(days=1), datetime.time(), datetime.UTC
+        )
+        raise BudgetSpent(
+            f"the daily budget of {self._limit} trajectories has {max(0, left)} left, {what} needs {need}; "
+            f"back at {tomorrow:%Y-%m-%dT%H:%MZ}",
+            tomorrow.timestamp() - self._now(),
+        )
+
+    def spend(self) -> None:
+        """Counts one trajectory that is about to begin.
+
+        Raises:
+            BudgetSpent: None is left.
+        """
+        if self._limit is None:
+            return
+        self.insist(1, "an episode")
+        today = self._today()
+        used = self._used + 1 if today == self._day else 1
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        data = json.dumps({"day": today.isoformat(), "used": used}).encode()
+        write_atomic(self._path, data, sync=True)
+        self._day, self._used = today, used
+
+    def _today(self) -> Day:
+        """By the clock, but never before a day that was counted on already."""
+        return max(self._day, datetime.datetime.fromtimestamp(self._now(), datetime.UTC).date())
+
+    def _read(self) -> tuple[Day, int]:
+        try:
+            found = json.loads(read_regular(self._path))
+            return Day.fromisoformat(found["day"]), int(found["used"])
+        except FileNotFoundError:
+            return Day.min, 0
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            why = f"the count of today's trajectories cannot be read: {self._path}: {error!r}"
+            hint = "delete the file if the plant may begin a whole day's budget again"
+            raise ProgramError(ExitCode.USAGE, why, hint) from error

@@ -1,0 +1,72 @@
+"""What stands around a plant in an agent's program: its pace, its day's budget, its kept episodes."""
+
+from collections.abc import Callable
+
+from agent.daily_budget import DailyBudget
+from agent.episode_store import EpisodeStore
+from agent.worker import Watched
+from edge_fed.plant import Episode, Key
+
+
+class PlantSite:
+    """One plant's; see `edge_fed.plant.Site`.
+
+    Args:
+        pace_s: Least seconds between two actions.
+        budget: Of the day.
+        now: Monotonic seconds.
+
+    Attributes:
+        store: Of the run that the agent is in.
+        overridden: Actions that the shield changed in the current work, kept episodes included.
+    """
+
+    store: EpisodeStore
+
+    def __init__(self, pace_s: float, budget: DailyBudget, now: Callable[[], float]) -> None:
+        self.overridden = 0
+        self._pace_s = pace_s
+        self._budget = budget
+        self._now = now
+        self._applied = now()  # when a program before this one acted last, nobody knows
+        self._where = ""
+        self._watched: Watched
+
+    def attend(self, watched: Watched) -> None:
+        """New work begins."""
+        self._watched = watched
+        self.overridden = 0
+
+    def begin(self, episode: int, episodes: int) -> None:
+        """Counts an episode.
+
+        Raises:
+            BudgetSpent: None may begin today.
+            Stopped: Nobody wants the work any more.
+        """
+        self._watched.pause(0.0)
+        self._budget.spend()
+        self._where = f"episode {episode + 1} of {episodes}"
+
+    def act(self, step: int, steps: int) -> None:
+        """Waits until the next action is due.
+
+        Raises:
+            Stopped: Nobody wants the work any more.
+        """
+        self._watched.say(f"step {step + 1} of {steps}, {self._where}")
+        self._watched.pause(0.0)
+        while (left_s := self._applied + self._pace_s - self._now()) > 0:
+            self._watched.pause(left_s)
+        self._applied = self._now()
+
+    def kept(self, key: Key) -> Episode | None:
+        """The episode, if it is there from before."""
+        found = self.store.get(key)
+        self.overridden += found.overridden if found else 0
+        return found
+
+    def keep(self, key: Key, episode: Episode) -> None:
+        """Writes an episode that was played."""
+        self.overridden += episode.overridden
+        self.store.put(key, episode)
