@@ -20,6 +20,8 @@ class Spaces(msgspec.Struct, frozen=True):
         num_states: Number of states of a tabular environment, else None.
         action_low: Of a box of actions: its lower corner, ``(k,)``; else empty.
         action_high: Its upper corner, ``(k,)``.
+        monomials: Features of the value baseline for a box of observations, as in
+            `edge_fed.meta.regression.monomials`; empty: those.
     """
 
     num_actions: int | None
@@ -27,6 +29,7 @@ class Spaces(msgspec.Struct, frozen=True):
     num_states: int | None = None
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
+    monomials: tuple[tuple[int, ...], ...] = ()
 
     def finite_actions(self, policy: str) -> int:
         """The size of the action set, for a policy that needs one.

@@ -6,6 +6,7 @@ kept as such.
 """
 
 import math
+from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
@@ -43,18 +44,33 @@ class Regression(Protocol):
 
 
 def regression(spaces: Spaces) -> Regression:
-    """The kind that fits what the environment shows."""
+    """The kind that fits what the environment shows.
+
+    Raises:
+        ValueError: The environment's own monomials cannot be built one from another.
+    """
     if spaces.num_states is not None:
         return FiniteRegression(spaces.num_states)
-    return BoxRegression(math.prod(spaces.observation_shape))
+    return BoxRegression(math.prod(spaces.observation_shape), spaces.monomials)
 
 
 class BoxRegression:
-    """Monomial features of an observation of q numbers; A is ``[p, p]``."""
+    """Monomial features of an observation of q numbers; A is ``[p, p]``.
 
-    def __init__(self, dimension: int) -> None:
+    Args:
+        dimension: q.
+        factors: Of each feature; empty: `monomials`.
+    """
+
+    def __init__(self, dimension: int, factors: Sequence[tuple[int, ...]] = ()) -> None:
         self._dimension = dimension
-        self._factors = monomials(dimension)
+        self._factors = factors or monomials(dimension)
+        if self._factors[0] != ():
+            raise ValueError("the first of spaces.monomials must be (), the constant 1")
+        for i, feature in enumerate(self._factors[1:], start=1):
+            if feature[:-1] not in self._factors[:i] or not all(0 <= k < dimension for k in feature):
+                needs = f"{feature[:-1]} before it, and coordinates below {dimension}"
+                raise ValueError(f"spaces.monomials: {feature} needs {needs}")
 
     def initial(self) -> tuple[F8, F8]:
         """0.01 I ``[p, p]`` and zeros ``[p]``."""

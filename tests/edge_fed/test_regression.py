@@ -32,6 +32,21 @@ def test_a_box_of_any_shape_has_the_features_of_its_numbers_in_a_row():
     assert x.shape == (15, 3, 5) and x.tobytes() == other.tobytes()
 
 
+def test_a_family_may_name_features_of_its_own():
+    """They are built from each other, in their order; what cannot be built is named."""
+    own = ((), (2,), (2, 0), (2, 0, 0))
+    kind = regression(Spaces(num_actions=2, observation_shape=(3,), monomials=own))
+    x = kind.features(np.array([[[2.0, 5.0, 3.0]]]), np.array([[0.5]]))
+    assert x.ravel().tolist() == [0.5, 1.5, 3.0, 6.0]
+    for wrong, message in (
+        (((0,),), "the constant 1"),
+        (((), (0, 1)), r"\(0, 1\) needs \(0,\) before it"),
+        (((), (3,)), "coordinates below 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            BoxRegression(3, wrong)
+
+
 def test_weights_solve_the_ridge_equations():
     """A polynomial target is recovered from its samples up to the ridge."""
     rng = np.random.default_rng(0)
