@@ -21,11 +21,11 @@ from edge_fed.federated.chain import Chain
 from edge_fed.federated.replay import replay
 from edge_fed.federated.task import initial_params
 from edge_fed.params import F8, params_sha256
-from edge_fed.program.exit_codes import ExitCode
+from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.fingerprint import fingerprint
 from edge_fed.program.run_folder import RunFolder
 from scenarios import restated
-from scenarios.recorded import Played, Record, params_of, read
+from scenarios.recorded import Damaged, Played, Record, params_of, read
 from scenarios.remeasure import Remeasure, differing
 from server.rounds import mean_metrics
 
@@ -69,7 +69,10 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
         ProgramError: There is no run to replay, or its files are damaged.
     """
     folder = RunFolder.open(run_dir)
-    record = read(folder)
+    try:
+        record = read(folder)
+    except Damaged as error:
+        return _before(folder, error)
     verifier = Verifier(folder, record)
     private, devices = _private(folder, record), _devices(record.rounds)
     foreign = tuple(_foreign(record.rounds))
@@ -175,6 +178,24 @@ class Verifier:
         """The plain loop evaluates on those who were there, if they may be asked still."""
         there = self._rounds[max(0, round_ - 1)].eligible
         return not self._tally.quarantine.agents.issuperset(there)
+
+
+def _before(folder: RunFolder, damage: Damaged) -> Verification:
+    """A difference in the rounds before the first damaged checkpoint; without one, raises what is damaged."""
+    rest = damage.rest
+    if rest is None or damage.first == 0 or _private(folder, rest) or _devices(rest.rounds):
+        raise damage
+    if any(_foreign(rest.rounds)):
+        raise damage
+    for round_, found in Verifier(folder, rest).replayed():
+        if round_ >= damage.first:
+            break
+        if found:
+            return Verification(
+                outcome="different", rounds=max(0, round_ - 1), round=round_, differences=found
+            )
+    equal = f"the rounds before round {damage.first} are equal"
+    raise ProgramError(damage.code, f"{damage.message}; {equal}", damage.hint)
 
 
 def _restored(record: Record) -> list[Played]:
