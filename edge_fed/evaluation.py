@@ -20,10 +20,12 @@ from edge_fed.meta.adaptation import adapt_batch
 from edge_fed.meta.base import Task
 from edge_fed.meta.careful import careful_step, split
 from edge_fed.params import F8
+from edge_fed.policies.base import Policy
 from edge_fed.policies.softmax import Softmax
 from edge_fed.returns import episode_return
 from edge_fed.rollouts import Trajectories
 from edge_fed.seeding import Purpose, stream
+from edge_fed.spaces import Spaces
 
 ADAPT_STEP, SCORE_STEP, LATER_STEP = 0, 1, 2
 """Step words of the EVALUATE streams: the pool, the scores, further inner steps (2, 3, ...)."""
@@ -72,10 +74,13 @@ def evaluate(task: Task, params: F8, seed: int, config: Onboarding) -> Row:
 
 def tabular_model(task: Task) -> TabularModel | None:
     """The arrays that dynamic programming needs, or None if this task must be sampled."""
-    states = task.environment.spaces.num_states
-    if states is None or states > DP_STATES or not isinstance(task.policy, Softmax):
-        return None
-    return task.environment.model()
+    return task.environment.model() if is_tabular(task.environment.spaces, task.policy) else None
+
+
+def is_tabular(spaces: Spaces, policy: Policy) -> bool:
+    """Whether dynamic programming measures such tasks."""
+    states = spaces.num_states
+    return states is not None and states <= DP_STATES and isinstance(policy, Softmax)
 
 
 class Bench:

@@ -53,6 +53,7 @@ class Blueprint(msgspec.Struct, frozen=True):
         dimension: Number of parameters d.
         description: Canonical, of the layout of the parameters; its hash is agreed in the handshake.
         initial: Draws the initial parameters, ``[d]``.
+        measured: ``kind`` of the rows of their evaluations.
     """
 
     family: str
@@ -61,6 +62,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     dimension: int
     description: str
     initial: Callable[[Generator], F8]
+    measured: Literal["dp", "mc"] = "mc"
 
     @property
     def goals(self) -> int:

@@ -10,7 +10,7 @@ from edge_fed.envs import make_family
 from edge_fed.envs.base import Environment, Mdp
 from edge_fed.envs.gymnasium import EpisodicEnvironment
 from edge_fed.episodes import EpisodeSampler
-from edge_fed.evaluation import evaluate
+from edge_fed.evaluation import evaluate, is_tabular
 from edge_fed.learner import Blueprint, Onboarded, Progress, Row, Unit
 from edge_fed.meta import VARIANTS
 from edge_fed.meta.adaptation import adapt
@@ -128,7 +128,8 @@ def blueprint(config: RunConfig) -> Blueprint:
         UnknownName, TypeError, ValueError: As `make_task`.
     """
     family = make_family(config.environment)
-    policy = make_policy(config.policy, family.make(0).spaces)
+    spaces = family.make(0).spaces
+    policy = make_policy(config.policy, spaces)
     return Blueprint(
         config.environment.family,
         family.num_train,
@@ -136,4 +137,5 @@ def blueprint(config: RunConfig) -> Blueprint:
         policy.dimension,
         policy.description,
         policy.initial,
+        "dp" if is_tabular(spaces, policy) else "mc",
     )

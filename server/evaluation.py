@@ -1,26 +1,10 @@
 """An evaluation in training: the server owns no environment, so the agents measure and it averages. Pure."""
 
-import math
 from typing import Any
-
-import msgspec
 
 from edge_fed.summaries import evaluation_summary
 from protocol.messages import Report
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent must report, see `edge_fed.evaluation.evaluate`; more keys are kept unread."""
-
-    agent: int
-    kind: str
-    expected_return: float
-    meta_objective: float
-    success: float | None
-    success_adapted: float | None
-    m_adapt: int | None
-    trajectories: int
-    env_steps: int
+from server.rows import Rules
 
 
 class Evaluation:
@@ -30,9 +14,11 @@ class Evaluation:
         round_: Whose parameters are measured.
         asked: Agents that are asked, ascending.
         deadline: Monotonic seconds after which it ends without the rest.
+        rules: What a row must be.
     """
 
-    def __init__(self, round_: int, asked: tuple[int, ...], deadline: float) -> None:
+    def __init__(self, round_: int, asked: tuple[int, ...], deadline: float, rules: Rules) -> None:
+        self._rules = rules
         self.round = round_
         self.asked = asked
         self.deadline = deadline
@@ -56,7 +42,7 @@ class Evaluation:
         """
         if agent not in self.asked:
             return f"agent {agent} was not asked"
-        fault = _fault(agent, report)
+        fault = self._rules.evaluation(agent, report)
         if fault:
             self.excuse(agent, f"refused: {fault}")
         else:
@@ -75,17 +61,3 @@ class Evaluation:
         head = {"kind": "evaluation", "round": self.round, "missing": dict(self.missing)}
         averages = evaluation_summary(rows) if rows else {"n": 0}
         return {**head, **averages, "rows": rows}
-
-
-def _fault(agent: int, report: Report) -> str:
-    if report.kind != "evaluation" or len(report.rows) != 1:
-        return "an evaluation has exactly one row"
-    try:
-        row = msgspec.convert(report.rows[0], Row)
-    except msgspec.ValidationError as error:
-        return str(error)
-    if row.agent != agent:
-        return f"it is a row of agent {row.agent}"
-    if not (math.isfinite(row.expected_return) and math.isfinite(row.meta_objective)):
-        return "its values are not finite"
-    return ""

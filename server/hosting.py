@@ -21,7 +21,7 @@ class Hosting:
 
     def __init__(self, room: Room, reports: tuple[dict[str, Any], ...] = ()) -> None:
         goals = parse_goals(room.config.onboarding.goals)
-        self.onboarding = Onboarding(goals, room.ledger.params.nbytes)
+        self.onboarding = Onboarding(goals, room.ledger.params.nbytes, room.rules)
         self._room = room
         self._damaged: set[int] = set()  # rounds whose damage was said
         room.needed = self.onboarding.needed

@@ -52,7 +52,7 @@ class Measuring:
         """Asks every training agent that is here."""
         room = self._room
         until = now + room.config.federation.round_deadline_s
-        self.evaluation = Evaluation(round_, room.members.eligible(), until)
+        self.evaluation = Evaluation(round_, room.members.eligible(), until, room.rules)
         what, ends = f"evaluations of round {round_}", "the average is taken without them"
         room.watch.begin(what, self._waiting, until, ends, now)
         for agent in self.evaluation.asked:

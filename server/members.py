@@ -53,6 +53,7 @@ class Member:
         welcomed_at: When WELCOME went out last.
         welcomes: How often WELCOME went out since it was READY.
         repeated: How often it was sent again.
+        given: Rounds whose parameters it was sent to onboard with.
         reports: Reports of onboarding that were taken from it.
         malformed: Malformed messages in a row.
         unreachable: The last send to it failed.
@@ -84,6 +85,7 @@ class Member:
         self.welcomed_at = -math.inf
         self.welcomes = 0
         self.repeated = 0
+        self.given: set[int] = set()
         self.reports = 0
         self.malformed = 0
         self.unreachable = False

@@ -5,6 +5,7 @@ no bulk and is handed out at once.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,9 +15,11 @@ from edge_fed.config import changed
 from protocol.limits import CHUNK_BYTES
 from protocol.messages import Onboard, Report
 from server.members import MIN_LINK_RATE, Member
+from server.rows import Rules
 
 MAX_TRANSFERS = 2
 MAX_REPORTS = 8  # different ones of one session; an honest process needs one
+MOST_REPORTS = 256  # recorded of one goal in the life of a run
 RECEIVED = ("onboarding", "evaluating")  # phases in which an onboarder holds its initialization
 GRACE_S = 2.0
 
@@ -27,13 +30,11 @@ class Request(msgspec.Struct):
     Attributes:
         message: What it asked for.
         sent_at: When INIT went out; None: not yet.
-        round: Whose parameters it got.
         loading: Round whose checkpoint is being read for it.
     """
 
     message: Onboard
     sent_at: float | None = None
-    round: int = 0
     loading: int | None = None
 
 
@@ -43,10 +44,13 @@ class Onboarding:
     Args:
         announced: Goals whose reports the run waits for.
         size: Bytes of one parameter vector.
+        rules: What a row must be; None: nobody reports.
     """
 
-    def __init__(self, announced: Iterable[int], size: int) -> None:
+    def __init__(self, announced: Iterable[int], size: int, rules: Rules | None = None) -> None:
         self.announced = frozenset(announced)
+        self._rules = rules
+        self._recorded: Counter[int] = Counter()  # reports by goal, replaced ones included
         self.reports: dict[tuple[int, str, int], dict[str, Any]] = {}
         self._size = size
         self._requests: dict[bytes, Request] = {}  # by incarnation
@@ -105,7 +109,8 @@ class Onboarding:
     def sent(self, member: Member, round_: int, now: float) -> None:
         """INIT went out."""
         request = self._requests[member.incarnation]
-        request.sent_at, request.round = now, round_
+        request.sent_at = now
+        member.given.add(round_)
         if self._bulk:
             self._running[member.incarnation] = now + GRACE_S + self._size / MIN_LINK_RATE
 
@@ -131,18 +136,20 @@ class Onboarding:
     def fault(self, member: Member, report: Report, last_round: int) -> str:
         """Why a report is not taken; empty: it is.
 
-        An onboarder speaks for its own goal alone, of rounds that exist, and a few times: nobody fills
-        memory and disk with reports, or takes the place of another's.
+        An onboarder speaks for its own goal alone, of parameters that it was given, in rows as they are
+        measured, and a few times: nobody fills memory and disk with reports, or takes another's place.
         """
-        if report.kind != "onboarding":
-            return "an onboarder reports onboarding"
         if report.round > last_round:
             return f"there is no round {report.round}; the last one is {last_round}"
-        others = [row.get("goal") for row in report.rows if row.get("goal") != member.agent]
-        if others:
-            return f"it has a row of goal {others[0]!r}"
-        if member.reports >= MAX_REPORTS and self._row(member, report) not in self.reports.values():
+        if report.round not in member.given:
+            return f"this session was never given the parameters of round {report.round}"
+        fault = self._rules.onboarding(member.agent, report) if self._rules else "nobody reports here"
+        if fault or self._row(member, report) in self.reports.values():
+            return fault
+        if member.reports >= MAX_REPORTS:
             return f"{MAX_REPORTS} reports of this session were taken already"
+        if self._recorded[member.agent] >= MOST_REPORTS:
+            return f"{MOST_REPORTS} reports of goal {member.agent} were taken in this run already"
         return ""
 
     def report(self, member: Member, report: Report) -> dict[str, Any] | None:
@@ -172,6 +179,7 @@ class Onboarding:
 
     def restore(self, row: dict[str, Any]) -> None:
         """Takes over a report, perhaps from an earlier server process."""
+        self._recorded[row["agent"]] += 1
         self.reports[row["agent"], row["incarnation"], row["round"]] = row
 
     def outstanding(self, connected: Iterable[Member], final: int) -> tuple[int, ...]:

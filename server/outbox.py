@@ -1,5 +1,6 @@
 """Collects the commands of one event, and numbers what is sent within a session. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,12 +17,15 @@ NOISY = dict.fromkeys(
     ("illegal", "lagging", "malformed", "rejected", "agent_error", "turned_away", "report_refused"), LOUD
 )
 NOISY |= dict.fromkeys(
-    ("registered", "ready", "lost", "back", "challenged", "superseded", "unreachable"), MANY
-)
+    ("registered", "ready", "lost", "back", "challenged", "superseded", "unreachable", "state_lost",
+     "mixed_fleet", "initialized", "report", "refused", "late", "conflict"), MANY
+)  # fmt: skip
 """Notes that a stranger can cause as often as it likes: after so many of a kind, only every power of two.
 
 Those of the second kind come of every agent of a large fleet as well, and from agents that come and go.
 """
+SAID = 8  # lines for people of one kind about one agent; then only every power of two
+MOST_SAID = 10_000  # kinds and agents that are told apart
 
 
 class Outbox:
@@ -36,6 +40,7 @@ class Outbox:
         self.committed = 0
         self._commands: list[e.Command] = []
         self._noise = dict.fromkeys(NOISY, 0)
+        self._said: Counter[tuple[str, Any]] = Counter()
 
     def take(self) -> list[e.Command]:
         """The commands collected since the last call."""
@@ -66,7 +71,16 @@ class Outbox:
                 return
             text = f"{text} (number {count})" if count > NOISY[event] else text
         self.put(e.Journal(event, fields))
-        self.put(e.Log(level, text))
+        said = self._count(event, fields.get("agent")) if event in NOISY else 0
+        if said <= SAID or not said & (said - 1):
+            self.put(e.Log(level, f"{text} (time {said})" if said > SAID else text))
+
+    def _count(self, event: str, agent: Any) -> int:
+        """How often this has been said of an agent."""
+        if len(self._said) >= MOST_SAID:
+            self._said.clear()
+        self._said[event, agent] += 1
+        return self._said[event, agent]
 
     def tell(self, name: str, **fields: Any) -> None:
         """One event for the supervisor."""

@@ -5,12 +5,14 @@ from typing import get_args
 
 import msgspec
 
+from edge_fed.federated.task import blueprint
 from server import events as e
 from server.admission import Admission
 from server.ledger import Ledger
 from server.members import Members
 from server.outbox import Outbox
 from server.reception import Reception
+from server.rows import Rules
 from server.watch import Watch
 
 
@@ -23,6 +25,7 @@ class Room:
         new_id: Makes fresh 16-byte session ids.
 
     Attributes:
+        rules: What agents may report.
         needed: Rounds whose checkpoints onboarders wait for.
         committing: A checkpoint is being written: the newest parameters do not count yet.
         armed: Points of rounds at which this process is to kill itself (crash tests).
@@ -36,6 +39,7 @@ class Room:
         self.members = Members(admission.config.federation.lease_s)
         self.reception = Reception(admission, self.members, ledger, self.out, new_id)
         self.watch = Watch()
+        self.rules = Rules(admission.config, blueprint(admission.config))
         self.needed: Callable[[], frozenset[int]] = frozenset
         self.committing = False
         self.armed: set[tuple[e.KillPoint, int]] = set()

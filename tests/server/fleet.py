@@ -45,6 +45,12 @@ def config(
     )
 
 
+def measured_row(goal: int, value: float = 1.0, **changes: Any) -> dict[str, Any]:
+    """A row that an onboarder of a run of `config` may report."""
+    row = {"goal": goal, "init": "learned", "m_adapt": 0, "return": value, "success": None, "trajectories": 0}
+    return {**row, **changes}
+
+
 class FakeAgent:
     """The agent's end of one connection, as the state machine's tests need it."""
 

@@ -7,7 +7,7 @@ from protocol import messages as m
 from server import events as e
 from server.causes import STOPS
 from server.ledger import Book, Ledger, Resume
-from tests.server.fleet import Fleet, config
+from tests.server.fleet import Fleet, config, measured_row
 
 
 def test_the_wait_for_agents_is_named_within_two_seconds_and_on_every_change() -> None:
@@ -319,5 +319,5 @@ def test_a_resumed_run_that_died_while_onboarding_goes_on_there() -> None:
     guest = fleet.agent(5)
     guest.join()
     guest.send(m.Onboard(at="final"))
-    guest.send(m.Report(kind="onboarding", round=2, rows=({"goal": 5},), trajectories=3))
+    guest.send(m.Report(kind="onboarding", round=2, rows=(measured_row(5),), trajectories=3))
     assert fleet.exit == e.Exit(ExitCode.OK, "finished", "the run is complete")

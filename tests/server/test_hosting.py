@@ -7,8 +7,9 @@ from edge_fed.params import crc32
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from server import events as e
-from server.onboarding import Onboarding
-from tests.server.fleet import FakeAgent, Fleet, config
+from server.ledger import Resume
+from server.onboarding import MOST_REPORTS, Onboarding
+from tests.server.fleet import FakeAgent, Fleet, config, measured_row
 
 
 def guest(fleet: Fleet, goal: int, at: str = "final", round_: int = 0) -> FakeAgent:
@@ -22,7 +23,7 @@ def guest(fleet: Fleet, goal: int, at: str = "final", round_: int = 0) -> FakeAg
 
 def report(agent: FakeAgent, value: float = 1.0) -> None:
     """The onboarder's rows."""
-    row = {"goal": agent.agent, "init": "learned", "m_adapt": 0, "return": value}
+    row = measured_row(agent.agent, value)
     agent.send(m.Report(kind="onboarding", round=agent.last(m.Init).round, rows=(row,), trajectories=5))
 
 
@@ -219,6 +220,7 @@ class Guest:
         self.incarnation = bytes([number])
         self.agent = number
         self.phase = "idle"
+        self.given: set[int] = set()
 
 
 @pytest.mark.parametrize(("size", "at_once"), [(1024, 5), (4 * 1024 * 1024, 2)])
@@ -243,17 +245,23 @@ def test_at_most_two_bulk_transfers_run_at_once(size: int, at_once: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("round_", "goal", "why"), [(0, 7, "a row of goal 7"), (99, 5, "there is no round 99; the last one is 0")]
+    ("round_", "goal", "why"),
+    [
+        (0, 7, "row 0: it is of goal 7"),
+        (99, 5, "there is no round 99; the last one is 2"),
+        (2, 5, "this session was never given the parameters of round 2"),
+    ],
 )
 def test_an_onboarder_speaks_for_its_own_goal_and_of_rounds_that_exist(
     round_: int, goal: int, why: str
 ) -> None:
     """Anything else is refused by name and stands nowhere."""
-    fleet = Fleet(config(rounds=0, onboard=(5, 7)), serve=True)
+    fleet = Fleet(config(rounds=2, onboard=(5, 7)), serve=True)
     fleet.started(0, 1, 2)
-    agent = guest(fleet, 5)
-    row = {"goal": goal, "init": "learned", "m_adapt": 0, "return": -99.0}
-    agent.send(m.Report(kind="onboarding", round=round_, rows=(row,), trajectories=5))
+    agent = guest(fleet, 5, "now")
+    assert agent.last(m.Init).round == 0
+    rows = (measured_row(goal, -99.0),)
+    agent.send(m.Report(kind="onboarding", round=round_, rows=rows, trajectories=5))
     ack = agent.last(m.Ack)
     assert (ack.of, ack.outcome) == ("onboarding", "refused") and why in ack.reason
     assert not fleet.machine.course.hosting.onboarding.rows()
@@ -273,6 +281,39 @@ def test_reports_without_end_take_no_memory_and_no_patience() -> None:
     report(agent, 7.0)  # the newest that was taken, sent again
     assert agent.last(m.Ack).outcome == "held"
     assert fleet.machine.room.watch.until == until
+
+
+def test_reports_of_one_goal_are_bounded_in_the_life_of_a_run() -> None:
+    """Not of a session alone: whoever registers again and again fills neither memory nor disk."""
+    fleet = Fleet(config(rounds=0, onboard=(7,)), serve=True)
+    fleet.started(0, 1, 2)
+    for session in range(40):
+        agent = guest(fleet, 5)
+        for value in range(8):
+            report(agent, float(8 * session + value))
+        agent.send(m.Bye())
+    taken = [
+        row for row in (command.row for command in fleet.of(e.Evaluation)) if row["kind"] == "onboarding"
+    ]
+    assert len(taken) == MOST_REPORTS
+    refused = agent.last(m.Ack)
+    assert refused.outcome == "refused"
+    assert refused.reason == f"{MOST_REPORTS} reports of goal 5 were taken in this run already"
+    other = guest(fleet, 7)
+    report(other)
+    assert other.last(m.Ack).outcome == "held"
+
+
+def test_reports_of_an_earlier_process_count_as_well() -> None:
+    """A restart of the server gives nobody another 256."""
+    line = {"kind": "onboarding", "round": 0, "agent": 5, "trajectories": 0, "rows": []}
+    reports = tuple({**line, "incarnation": f"{number:032x}"} for number in range(MOST_REPORTS))
+    resume = Resume(reports=reports, evaluated=frozenset({0}))
+    fleet = Fleet(config(rounds=0), serve=True, resume=resume)
+    fleet.started(0, 1, 2)
+    agent = guest(fleet, 5)
+    report(agent)
+    assert agent.last(m.Ack).outcome == "refused"
 
 
 def skip_until_the_end(fleet: Fleet) -> None:

@@ -17,7 +17,7 @@ from server.checkpoint import load_params
 from server.recording import Recorder
 from server.recovery import recover
 from server.retention import Retention
-from tests.server.fleet import Fleet, config
+from tests.server.fleet import Fleet, config, measured_row
 from tests.server.small_runs import commit
 
 
@@ -155,7 +155,7 @@ def test_a_checkpoint_that_an_onboarder_waits_for_is_not_removed_under_it() -> N
     fleet.event(e.Loaded(1, fleet.saved[1].params))
     play()
     assert fleet.saved[-1].needed == {1}, "it may have to be sent again"
-    onboarder.send(m.Report(kind="onboarding", round=1, rows=({"goal": 5},), trajectories=0))
+    onboarder.send(m.Report(kind="onboarding", round=1, rows=(measured_row(5),), trajectories=0))
     play()
     assert fleet.saved[-1].needed == frozenset()
 

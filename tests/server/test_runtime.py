@@ -29,7 +29,7 @@ from server.doorkeeper import Doorkeeper
 from server.keygen import keygen
 from server.recording import Recorder
 from server.runtime import ServerProgram
-from tests.server.fleet import config
+from tests.server.fleet import config, measured_row
 
 
 def drop(*_: Any) -> Any:
@@ -131,7 +131,9 @@ class Agent:
             self.send(m.Report(kind="evaluation", round=message.round, rows=(row,), trajectories=3))
         elif isinstance(message, m.Init):
             self.send(
-                m.Report(kind="onboarding", round=message.round, rows=({"goal": self.goal},), trajectories=0)
+                m.Report(
+                    kind="onboarding", round=message.round, rows=(measured_row(self.goal),), trajectories=0
+                )
             )
         elif isinstance(message, m.Ack) and (message.of, message.round) == ("onboarding", 1):
             self.send(m.Onboard(at="final"))
@@ -186,7 +188,7 @@ async def test_a_run_from_register_to_the_last_report(tmp_path: Path, durability
     assert summary["evaluation_trajectories"] == 12
     assert summary["evaluation"]["meta_objective"] == 0.75
     assert summary["best"] == {"round": 3, "meta_objective": 0.75}, "of equal ones the later"
-    assert summary["onboarding"] == [{"goal": 5}]
+    assert summary["onboarding"] == [measured_row(5)]
     assert summary["bytes_received"] == sum(agent.socket.bytes_sent for agent in agents)
     assert summary["bytes_sent"] == sum(agent.socket.bytes_received for agent in agents)
     assert told.names()[0] == "listening"
