@@ -7,7 +7,7 @@ line in this package.
 
 from typing import TypeVar
 
-from edge_fed.user_code import UserCodeError, is_user_code, load
+from edge_fed.user_code import is_user_code, load
 
 Entry = TypeVar("Entry")
 
@@ -23,6 +23,7 @@ class Table(dict[str, Entry]):
     def __init__(self, what: str, entries: dict[str, Entry]) -> None:
         super().__init__(entries)
         self.what = what
+        self._loaded: dict[str, Entry] = {}
 
     def __contains__(self, name: object) -> bool:
         """Whether it is an entry, or is written like one of a user's (which may still fail to load)."""
@@ -37,9 +38,6 @@ class Table(dict[str, Entry]):
         """
         if not is_user_code(name):
             raise KeyError(name)
-        entry: Entry = load(name, self.what)
-        if not callable(entry):
-            found = type(entry).__name__
-            raise UserCodeError(f"{self.what}: {name} is a {found}, nothing that can be called")
-        self[name] = entry
-        return entry
+        if name not in self._loaded:  # no entry of this table: what names it has does not depend on a run
+            self._loaded[name] = load(name, self.what)
+        return self._loaded[name]

@@ -1,9 +1,11 @@
 """Loads what a user wrote: ``module:name`` from a Python file in the folder where the program was started.
 
-Settings travel: an agent receives them from its server. A server that could name any importable function, and
-its arguments, could run anything on an agent (``os:system`` is a module and a name, too). So only files in or
-below the working directory are imported, which are there because the agent's owner put them there; what is
-installed on the machine is not reached by name. See SECURITY.md.
+Settings travel: an agent receives them from its server. A server that could name any importable function,
+and its arguments, could run anything on an agent (``os:system`` is a module and a name, too). So only files
+in or below the working directory are imported, which are there because the agent's owner put them there, and
+of them only functions and classes that they define themselves: neither what is installed, nor what a file
+imports, nor edge_fed's own packages, where a program is started in a clone of it, is reached by name. See
+SECURITY.md.
 """
 
 import importlib
@@ -11,10 +13,13 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from edge_fed.errors import EdgeFedError
 
+OURS = frozenset({"agent", "edge_fed", "protocol", "scenarios", "server"})
+EXAMPLES = "scenarios.examples."  # written to be named, like a user's
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -28,7 +33,7 @@ def is_user_code(name: str) -> bool:
 
 
 def load(name: str, what: str, folder: Path | None = None) -> Any:
-    """The attribute that ``module:name`` means.
+    """The function or class that ``module:name`` means.
 
     Args:
         name: E.g. ``plant:make`` for ``make`` in ``plant.py``; dots lead into packages.
@@ -36,7 +41,8 @@ def load(name: str, what: str, folder: Path | None = None) -> Any:
         folder: In or below which the module must lie; None: the working directory.
 
     Raises:
-        UserCodeError: It is not written so, lies elsewhere, is not there, or fails while it is imported.
+        UserCodeError: It is not written so, is not there, or is no function or class of that file; or the
+            file fails while it is imported.
     """
     if not is_user_code(name):
         raise UserCodeError(f"{what}: {name!r} is not of the form module:name, e.g. plant:make for plant.py")
@@ -56,11 +62,18 @@ def load(name: str, what: str, folder: Path | None = None) -> Any:
         )
     if not hasattr(found, attribute):
         raise UserCodeError(f"{what}: {origin.name} has no {attribute!r}")
-    return getattr(found, attribute)
+    value = getattr(found, attribute)
+    if not isinstance(value, type | FunctionType) or value.__module__ != module:
+        raise UserCodeError(
+            f"{what}: {attribute!r} is no function or class that {origin.name} itself defines"
+        )
+    return value
 
 
 def _insist_on_file(module: str, what: str, folder: Path) -> None:
     """Before anything is imported: the file is there, and it is no link out of this folder."""
+    if module.partition(".")[0] in OURS and not module.startswith(EXAMPLES):
+        raise UserCodeError(f"{what}: {module} is a part of edge_fed; name a file of your own")
     path = folder.joinpath(*module.split("."))
     candidates = [path.with_suffix(".py"), path / "__init__.py"]
     if not any(found.is_file() and folder in found.resolve().parents for found in candidates):

@@ -92,9 +92,12 @@ def test_an_estimator_of_the_users_own_is_a_name_in_the_settings(folder):
 def test_a_family_policy_and_baseline_of_the_users_own(folder):
     """Each is named ``module:name`` where the settings name one."""
     (folder / "mine_e.py").write_text(
-        "from edge_fed.envs.gridworld import Gridworld as Family\n"
-        "from edge_fed.policies.softmax import make_softmax as policy\n"
-        "from edge_fed.meta.baselines import LeaveOneOut as Baseline\n"
+        "from edge_fed.envs.gridworld import Gridworld\n"
+        "from edge_fed.policies.softmax import Softmax\n"
+        "from edge_fed.meta.baselines import LeaveOneOut\n\n\n"
+        "class Family(Gridworld):\n    pass\n\n\n"
+        "def policy(spaces, args):\n    return Softmax(spaces)\n\n\n"
+        "class Baseline(LeaveOneOut):\n    pass\n"
     )
     text = TOML.replace('"gridworld"', '"mine_e:Family"').replace('"softmax"', '"mine_e:policy"')
     text = text.replace("CURVATURE", "naive").replace(
@@ -115,7 +118,10 @@ def test_a_family_policy_and_baseline_of_the_users_own(folder):
         ("os:system", r"algorithm.curvature: there is no os\.py in the folder"),
         ("absent_f:x", r"algorithm.curvature: there is no absent_f\.py"),
         ("mine_f:absent", r"algorithm.curvature: mine_f\.py has no 'absent'"),
-        ("mine_f:NUMBER", r"algorithm.curvature: mine_f:NUMBER is a int, nothing that can be called"),
+        (
+            "mine_f:NUMBER",
+            r"algorithm.curvature: 'NUMBER' is no function or class that mine_f\.py itself defines",
+        ),
         ("casual", r"did you mean 'causal'"),
     ],
 )

@@ -22,18 +22,33 @@ def test_a_file_in_the_working_directory_is_loaded(folder):
     """``plant_a:make`` is ``make`` of ``plant_a.py``; dots lead into packages."""
     (folder / "plant_a.py").write_text("def make():\n    return 7\n")
     (folder / "fleet_a").mkdir()
-    (folder / "fleet_a" / "house.py").write_text("LIMIT = 3\n")
+    (folder / "fleet_a" / "house.py").write_text("class House:\n    limit = 3\n")
     assert load("plant_a:make", "id")() == 7
-    assert load("fleet_a.house:LIMIT", "id") == 3
+    assert load("fleet_a.house:House", "id").limit == 3
 
 
-@pytest.mark.parametrize(
-    "name", ["os:system", "subprocess:run", "builtins:exec", "numpy:load", "edge_fed.params:crc32"]
-)
+@pytest.mark.parametrize("name", ["os:system", "subprocess:run", "builtins:exec", "numpy:load"])
 def test_what_is_installed_is_not_reached_by_name(folder, name):
     """A server that names installed functions gets nothing called: they are no files of this folder."""
     with pytest.raises(UserCodeError, match=r"there is no .*\.py in the folder"):
         load(name, "id")
+
+
+def test_edge_fed_itself_is_not_reached_by_name():
+    """A program that is started in a clone of edge_fed has its packages in the working directory."""
+    with pytest.raises(UserCodeError, match=r"edge_fed\.program\.files is a part of edge_fed"):
+        load("edge_fed.program.files:write_atomic", "id")
+
+
+@pytest.mark.parametrize("name", ["run", "LIMIT", "also", "subprocess"])
+def test_what_a_file_imports_or_keeps_is_not_called(folder, name):
+    """A server may not call what the user's file merely uses; only what it defines is meant to be named."""
+    text = "import subprocess\nfrom subprocess import run\nLIMIT = 3\nalso = run\n"
+    (folder / "plant_h.py").write_text(text)
+    with pytest.raises(
+        UserCodeError, match=f"'{name}' is no function or class that plant_h.py itself defines"
+    ):
+        load(f"plant_h:{name}", "id")
 
 
 def test_a_link_out_of_the_folder_is_not_followed(folder, tmp_path_factory):

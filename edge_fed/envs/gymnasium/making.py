@@ -22,7 +22,7 @@ def make_env(id_: str, kwargs: dict[str, Any]) -> Any:
     if id_.startswith("edge_fed/"):
         family = id_.removeprefix("edge_fed/").partition("-")[0].lower()
         raise ValueError(f"{WHAT}: {id_} is a family of edge_fed, which runs faster: family = {family!r}")
-    factory = _factory(id_) if is_user_code(id_) else None
+    factory = load(id_, WHAT) if is_user_code(id_) else None
     try:
         if factory is not None:
             return factory(**kwargs)
@@ -32,16 +32,3 @@ def make_env(id_: str, kwargs: dict[str, Any]) -> Any:
         raise ValueError(f"{WHAT}: {called}: {error} ({hint})") from error
     except Exception as error:
         raise ValueError(f"{WHAT}: {called} raised {type(error).__name__}: {error}") from error
-
-
-def _factory(id_: str) -> Any:
-    """A class or function that the file defines itself: what it imports is not offered to a server.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    found = load(id_, WHAT)
-    module = id_.partition(":")[0]
-    if not callable(found) or getattr(found, "__module__", None) != module:
-        raise ValueError(f"{WHAT}: {id_} must be a class or function that {module} defines itself")
-    return found

@@ -68,10 +68,6 @@ def constructor(
 def _insist_on_module(target: Any, name: str) -> None:
     if inspect.isclass(target) and issubclass(target, nn.Module):
         return
-    if not inspect.isfunction(target):
-        raise BadModule(
-            name, f"it is a {type(target).__name__}", "name a class derived from nn.Module, or a function"
-        )
     try:
         returned = typing.get_type_hints(target).get("return")
     except Exception as error:
