@@ -24,11 +24,10 @@ Episode end:
     After H+1 actions.
 
 Arguments (ranges are [lowest, highest]):
-    set_angle: rad; default [2.2, 4.0]: hanging, and so far to either side. Upright is [0, 0], and needs more
-        trajectories than a policy gradient is given here.
+    set_angle: rad; default [-3.14, 3.14], the whole circle: around its bottom alone one policy serves all.
     mass, length: kg and m; default [0.7, 1.3] each.
     gravity: m/s^2; default [10, 10].
-    torque: N m; default 8: it holds the pole at any of these angles.
+    torque: N m; default 10: it holds the pole at any angle.
     reward_scale, reward_shift: default 0.02 and 0, which make returns of order 1.
     goals, held_out, seed: as `edge_fed.envs.drawn`; default 16, 8, 0.
 """
@@ -49,11 +48,11 @@ SPEED_COST, TORQUE_COST = 0.1, 0.001
 class PendulumArgs(DrawnArgs, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Arguments of the family, see the head of this file."""
 
-    set_angle: Range = (2.2, 4.0)
+    set_angle: Range = (-3.14, 3.14)
     mass: PositiveRange = (0.7, 1.3)
     length: PositiveRange = (0.7, 1.3)
     gravity: PositiveRange = (10.0, 10.0)
-    torque: Positive = 8.0
+    torque: Positive = 10.0
     reward_scale: Positive = 0.02
     reward_shift: Real = 0.0
 

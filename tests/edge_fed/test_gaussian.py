@@ -116,8 +116,8 @@ def test_the_environment_gets_what_is_executed(squash):
     sampler = Sampler(environment, policy)
     params = np.random.default_rng(0).normal(size=policy.dimension)
     batch = sampler.pool(params, [(6, np.random.default_rng(1))])
-    sent = 8 * np.tanh(batch.actions) if squash else batch.actions
-    assert (abs(batch.actions) > (1 if squash else 8)).any(), "nothing reaches the ends: this shows nothing"
+    sent = 10 * np.tanh(batch.actions) if squash else batch.actions
+    assert (abs(batch.actions) > (1 if squash else 10)).any(), "nothing reaches the ends: this shows nothing"
     rewards = environment.rewards(batch.states, sent) * 0.9 ** np.arange(31)[:, None]
     assert np.allclose(batch.rewards, rewards, rtol=0, atol=1e-12)
     out = np.empty((6, 3))

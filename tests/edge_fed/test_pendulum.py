@@ -90,5 +90,5 @@ def test_goals_differ_and_keep_the_interface():
     check_family(family)
     environment, rng = family.make(0), np.random.default_rng(0)
     states = np.array([environment.start(rng, 50) for _ in range(100)])
-    rewards = environment.rewards(states, rng.uniform(-5, 5, (100, 50, 1)))
+    rewards = environment.rewards(states, rng.uniform(-10, 10, (100, 50, 1)))
     assert 0.1 < abs((rewards * 0.97 ** np.arange(100)[:, None]).sum(axis=0).mean()) < 10
