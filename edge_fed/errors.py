@@ -52,7 +52,7 @@ class ConfigError(EdgeFedError):
     def __init__(self, faults: Iterable[Fault], source: str = "configuration") -> None:
         self.faults = tuple(faults)
         self.source = source
-        super().__init__(f"{source}: " + "; ".join(str(fault) for fault in self.faults))
+        super().__init__(f"{printable(source)}: " + "; ".join(str(fault) for fault in self.faults))
 
 
 class UnknownGoal(EdgeFedError):
