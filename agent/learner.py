@@ -92,7 +92,7 @@ class Learner:
         self._task = make_learner(config, self._goal, overrides)
         self._config, self._run, self._reset_at = config, work.run, None
         self._effective = overrides
-        self._store = StateStore.of_agent(self._folder, work.run, self._goal)
+        self._store = StateStore.of_agent(self._folder, work.run, self._goal, initial_state(self._task))
         self._fingerprint = self._fingerprint or fingerprint()
         task = self._task
         return e.Built(

@@ -272,3 +272,15 @@ def test_a_goal_that_does_not_exist_is_named(tmp_path: Path) -> None:
     """Building for such a goal names the valid range."""
     with pytest.raises(UnknownGoal, match="0"):
         learner(tmp_path, goal=99)
+
+
+@pytest.mark.parametrize("spoil", [lambda a: a * np.nan, lambda a: a.ravel(), lambda a: np.zeros(3)])
+def test_a_state_that_this_task_does_not_keep_is_declared_missing(tmp_path: Path, spoil: Any) -> None:
+    """NaN or another shape: READY does not name its round, and the server resets it."""
+    made = learner(tmp_path)
+    state = initial_state(made._task)
+    own = StateStore.of_agent(tmp_path, RUN, 2)
+    own.put(4, state)
+    own.put(5, {name: spoil(array + 1.0) for name, array in state.items()})
+    assert own.tags() >= {4}
+    assert made.build(e.Build(1, msgspec.to_builtins(SMALL), RUN)).tags == frozenset({4})

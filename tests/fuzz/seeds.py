@@ -171,7 +171,8 @@ def _walks() -> Seeds:
 
 
 def _states() -> Seeds:
-    whole = _npz(A=np.eye(2), b=np.ones(2))
+    owner = np.array([*b"fuzzed-run-fuzz!", 0, 4, 3], dtype=float)  # of `targets.files`
+    whole = _npz(A=np.eye(2), b=np.ones(2), of_run_agent_round=owner)
     yield "state", whole
     yield "no arrays", _npz()
     yield "cut", whole[: len(whole) // 2]

@@ -37,8 +37,8 @@ def state(data: bytes) -> None:
     """An agent's state is float64 arrays that the file really holds, or missing; never an error."""
     with folder() as here:
         (here / "state-000003.npz").write_bytes(data)
-        found = bounded(len(data), lambda: StateStore(here).get(3))
-        assert StateStore(here).tags() == (frozenset() if found is None else {3})
+        found = bounded(len(data), lambda: StateStore(here, RUN_ID, 4).get(3))
+        assert StateStore(here, RUN_ID, 4).tags() == (frozenset() if found is None else {3})
     for name, array in (found or {}).items():
         assert isinstance(name, str) and type(array) is np.ndarray and array.dtype == np.float64
     assert sum(array.nbytes for array in (found or {}).values()) <= len(data)
