@@ -132,6 +132,9 @@ def main(arguments: list[str] | None = None) -> int:
         logger.error(f"exit: {error.message}", code=int(error.code), hint=error.hint)
         supervisor.event("exit", code=int(error.code), why=error.message)
         return int(error.code)
+    if plant is not None and chosen.save is not None and not chosen.onboard:
+        text = "a device that trains is not measured: --save keeps a policy only of one that onboards"
+        logger.warning(text, hint="add --onboard")
     program = AgentProgram(
         chosen.goal,
         chosen.server,

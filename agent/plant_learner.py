@@ -143,7 +143,10 @@ class PlantLearner(Learner):
             env = make_env(settings.environment, settings.env_args)
             if shield is not None and isinstance(env, gymnasium.Env):
                 env = self._shielded = Shielded(env, shield, str(settings.shield))
-            return Instance(env, scales)
+            instance = Instance(env, scales)
+            features = simulated.spaces.monomials  # of the value baseline: the family's, not the plant's
+            instance.spaces = msgspec.structs.replace(instance.spaces, monomials=features)
+            return instance
 
         name = f"agent {self._goal} (device {settings.environment})"
         plant = EpisodicEnvironment(name, simulated.horizon, simulated.discount, make, lambda: True)

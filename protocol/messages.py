@@ -203,7 +203,8 @@ class Heartbeat(Message, frozen=True, kw_only=True, tag="HEARTBEAT"):
         round: The newest THETA that the sender holds.
         heard: Number of the last message of this session that the sender received; what was sent before it
             on the same connection has arrived, or is lost. 0: it does not say (a peer of a minor below 2).
-        message: A line for people, e.g. what is waited for and the time left.
+        message: A line for people: what is waited for and the time left; of an agent: where it is within a
+            local step.
     """
 
     phase: Text

@@ -62,6 +62,39 @@ async def test_heartbeats_come_while_python_is_busy(tmp_path: Path) -> None:
     assert supervisor.names.count("registered") == 1
 
 
+async def test_a_heartbeat_says_where_a_device_is(tmp_path: Path) -> None:
+    """What the worker says within a step reaches the server while the step goes on."""
+    enough = threading.Event()
+
+    def paced(_work: e.Train, progress: Any) -> None:
+        progress(0)
+        progress.say("step 12 of 30, episode 3 of 20")
+        while not enough.is_set():
+            progress.pause(0.01)
+
+    with Context() as context:
+        server = FakeServer(context)
+        agent, _, _ = program(context, tmp_path, performer=Scripted(paced))
+        running = asyncio.create_task(agent.run())
+        try:
+            async with asyncio.timeout(60):
+                await server.hear(m.Register)
+                limits = {**LIMITS, "heartbeat_s": 0.05, "lease_s": 30.0}
+                config = msgspec.to_builtins(RunConfig())
+                server.say(m.Welcome(role="train", config=config, limits=limits, initial_sha256=INITIAL))
+                await server.hear(m.Ready)
+                server.theta(1)
+                while (await server.hear(m.Heartbeat)).message != "step 12 of 30, episode 3 of 20":
+                    server.say(m.Heartbeat(phase="running"))
+                enough.set()
+                assert (await server.hear(m.Update)).round == 1
+                server.shutdown()
+                assert await running is ExitCode.OK
+        finally:
+            enough.set()
+            server.socket.close()
+
+
 def test_fifty_rounds_build_once() -> None:
     """[complaints 28] Environment, policy and sampler are made at the first WELCOME, and kept."""
     agent, server = Agent(), ServerSide()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agent import events as e
+from agent.daily_budget import BudgetSpent
 from agent.worker import Performer, Worker
 from edge_fed.errors import MissingData, NonFinite, UnknownGoal
 from edge_fed.program.exit_codes import ExitCode
@@ -181,4 +182,33 @@ def test_a_slow_response_is_waited_for_before_the_first_step_alone() -> None:
     event = delivered.get(timeout=10)
     worker.close()
     assert isinstance(event, e.Trained) and event.number == 2
+    assert worker.join(10) and delivered.empty()
+
+
+def test_work_waits_and_says_where_it_is_until_nobody_wants_it() -> None:
+    """An hour's pause in the middle of a step ends at once; newer work has said nothing yet."""
+
+    class Paced:
+        """Says something and waits."""
+
+        def perform(self, work: e.Work, progress: Any) -> e.Event:
+            """Waits for an hour, unless it is work number 2."""
+            said.put(worker.says)
+            progress.say(f"step {work.number}")
+            said.put(worker.says)
+            progress.pause(0.0)
+            if work.number == 1:
+                progress.pause(3600.0)
+            raise BudgetSpent("the day is spent", 60.0)
+
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    delivered: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
+    worker = Worker(Paced, delivered.put)
+    worker.start()
+    worker.submit(e.Train(1, 1, np.zeros(1)))
+    assert [said.get(timeout=10) for _ in range(2)] == ["", "step 1"]
+    worker.submit(e.Train(2, 1, np.zeros(1)))
+    assert [said.get(timeout=10) for _ in range(2)] == ["", "step 2"]
+    assert delivered.get(timeout=10) == e.Spent(2, "the day is spent", 60.0)
+    worker.close()
     assert worker.join(10) and delivered.empty()
