@@ -1,4 +1,4 @@
-"""``python -m agent --goal K``: one agent of a fleet."""
+"""``python -m agent --goal K``: one agent of a fleet; ``python -m agent live``: its life afterwards."""
 
 import sys
 
@@ -12,6 +12,11 @@ def main(arguments: list[str] | None = None) -> int:
 
         prepare()
         import_lightly()
+        given = sys.argv[1:] if arguments is None else arguments
+        if given[:1] == ["live"]:
+            from agent.live import main as live
+
+            return live(given[1:])
         from agent.command_line import main as command
 
         return command(arguments)

@@ -37,6 +37,7 @@ class Purpose(enum.IntEnum):
     ATTACK = 15
     GOAL = 16
     TRIAL = 17
+    LIFE = 18
 
 
 Streams = Callable[[Purpose], Generator]
