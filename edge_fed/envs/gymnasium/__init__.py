@@ -18,8 +18,8 @@ Rewards:
     calls the reward of a step is taken as the reward of the state before it.
 
 Episode end:
-    After H+1 actions, or when ``terminated`` or ``truncated`` comes earlier; what follows counts nowhere.
-    An episode that is cut by time counts like one that is over (``bootstrap = "none"``, methods.md 7).
+    After H+1 actions, or when ``terminated`` or ``truncated`` comes earlier; what follows counts nowhere, also
+    of an episode that was only cut by time (``bootstrap``).
 
 Success:
     ``info["is_success"]`` at any step; none if ``success`` is false.
@@ -30,6 +30,9 @@ Arguments:
     env_args: Keyword arguments, the same for all goals or one for each: `edge_fed.envs.gymnasium.goal_args`.
     seed: Of the family, for what is drawn per goal; default 0.
     reward_scale, reward_shift, obs_scale: Fixed normalisation; default 1, 0 and 1. obs_scale may be a list.
+    bootstrap: ``none``: J is what is paid until the end by either flag, or the H+1st step. (``value`` would
+        add an estimate of what a cut episode had still paid; an agent that adapts before it has learned one
+        would then climb another J than training does. It is refused.)
     success: Whether there is a notion of success; default: whether a probe episode of goal 0 reports one.
 """
 
@@ -64,6 +67,7 @@ class GymnasiumArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     reward_scale: Real = 1.0
     reward_shift: Real = 0.0
     obs_scale: float | tuple[float, ...] = 1.0  # without bounds: see edge_fed.envs.drawn.Range
+    bootstrap: str = "none"
     success: bool | None = None
 
 
@@ -133,6 +137,11 @@ def read_settings(args: dict[str, Any]) -> GymnasiumArgs:
         ValueError: One is wrong; the message names it.
     """
     settings = read_args(GymnasiumArgs, args, Gymnasium.name)
+    if settings.bootstrap != "none":
+        raise ValueError(
+            f"gymnasium argument 'bootstrap': {settings.bootstrap!r} cannot be done, only 'none': what an "
+            "episode that is cut by time would still have paid counts nowhere; lengthen the horizon instead"
+        )
     insist(settings.env_args, settings.goals + settings.held_out)
     return settings
 

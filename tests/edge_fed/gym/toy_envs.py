@@ -71,6 +71,21 @@ class Drift(gymnasium.Env):
         return self.at.copy(), reward, False, False, {}
 
 
+class Flicker(Drift):
+    """Reports success at its third step alone."""
+
+    def reset(self, *, seed=None, options=None):
+        """Starts."""
+        self.taken = 0
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        """Counts."""
+        *found, info = super().step(action)
+        self.taken += 1
+        return *found, info | {"is_success": self.taken == 3}
+
+
 class Broken(Drift):
     """Wrong in one way, from its fourth step on."""
 
