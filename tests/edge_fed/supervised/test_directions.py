@@ -120,6 +120,20 @@ def test_both_products_agree_on_a_network():
     assert norm(found["hvp"] - found["finite_difference"]) < 1e-3 * norm(found["hvp"])
 
 
+def test_each_batch_has_a_stream_of_its_own():
+    """D, D' and D'' are independent, as the sources demand: no two of them begin with the same draw."""
+    asked = []
+
+    def spied(purpose):
+        asked.append(purpose)
+        return streams(1, 2, 3, 4)(purpose)
+
+    for direction in (exact, fedavg):
+        asked.clear()
+        direction(Quadratic(), W, algorithm(), draw, spied)
+        assert sorted(asked) == sorted((Purpose.INNER, Purpose.OUTER, Purpose.CURVATURE))
+
+
 def test_a_gradient_of_zero_has_no_curvature():
     """Delta is relative to v: v = 0 must not divide by it."""
     model, w, labelled = network_case()

@@ -11,7 +11,7 @@ from scenarios.study.claims_command import judged_in
 from scenarios.study.plan import load_study, paper_studies
 from scenarios.study.tables import committed, read_table
 
-TABLES = sorted(path.stem for path in committed().glob("*.json"))
+TABLES = sorted(path.stem for path in committed().glob("*.json") if path.with_suffix(".csv").is_file())
 COMPLETE = ("personalization", "alpha-sweep", "curvature-batch", "few-shot")
 
 
