@@ -47,6 +47,7 @@ class Member:
         fingerprint: Numerics fingerprint of its machine.
         phase: What it does, as it said last.
         progress: Local steps done in the phase.
+        says: Where it is within a local step, in its own words; empty: it does not say.
         asked: What it was sent to work on: kind, round.
         asked_at: When; with ``asked_peer`` and ``asked_number`` it decides whether to send again.
         heard: Number of the last message that it has received, as it said; 0: it does not say.
@@ -77,6 +78,7 @@ class Member:
         self.fingerprint = ""
         self.phase = ""
         self.progress = 0
+        self.says = ""
         self.asked: tuple[str, int] = ("", 0)
         self.asked_at = -math.inf
         self.asked_peer = b""

@@ -6,9 +6,10 @@ in `server.training`, an evaluation in `server.measuring`, onboarding in `server
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
+from edge_fed.errors import printable
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from protocol.errors import RemoteProtocolError
@@ -22,6 +23,8 @@ from server.members import Member
 from server.room import Room
 
 LATE_S = 0.5  # a timer later than this means that this process was stopped or busy
+MOST_SIGNS = 80  # of what an agent says of itself
+MOST_SAYING = 8  # agents in one line
 
 
 @final
@@ -63,6 +66,7 @@ class Machine:
         wait = self.room.watch.say(now)
         if wait is not None:
             self.out.put(wait)
+            self._say_where(wait.missing)
         return self.out.take()
 
     def due(self) -> float:
@@ -221,6 +225,7 @@ class Machine:
         message, course = event.message, self.course
         assert isinstance(message, m.Heartbeat)
         member.phase, member.progress, member.heard = message.phase, message.progress, message.heard
+        member.says = message.message[:MOST_SIGNS]
         trains = member.role == "train"
         if trains:
             course.training.receipt(member)
@@ -270,6 +275,15 @@ class Machine:
         message = event.message
         assert isinstance(message, m.Bye)
         self._depart(member, "bye", now, message.reason)
+
+    def _say_where(self, missing: Iterable[int]) -> None:
+        """Where those are that take long and say so: devices, episode by episode."""
+        members = [self.members.training.get(agent) for agent in missing]
+        said = [
+            f"agent {member.agent}: {printable(member.says)}" for member in members if member and member.says
+        ]
+        if said:
+            self.out.log("info", "; ".join(said[:MOST_SAYING]))
 
     # --- who comes and goes ------------------------------------------------------------------------
 

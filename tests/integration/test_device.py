@@ -57,6 +57,9 @@ class Real(Simulated):
             open(ARRIVED, "w").close()  # the test reads it
             open(GO).read()  # nobody writes it: here the agent is killed
         return super().reset(seed=seed)
+
+    def close(self):
+        open("safe", "w").close()
 """
 DEVICE = 'environment = "plant:Real"\nshield = "shields:let_pass"\n'
 SHIELD = "def let_pass(observation, action):\n    return action\n"
@@ -177,7 +180,9 @@ def test_a_device_whose_day_is_spent_leaves_by_name_and_nobody_waits(fleet: Flee
     fleet.start_device()
     fleet.end_agents(None, ExitCode.OK, "the run is complete")
     fleet.end("server", None, ExitCode.OK, "the run is complete")
+    assert not Path("safe").exists(), "it waits for the next day, its plant at hand"
     fleet.end("agent-2", signal.SIGTERM, ExitCode.TERMINATED, "SIGTERM")
+    assert Path("safe").exists(), "the plant was closed"
     assert Path("played").stat().st_size == PER_ROUND
     assert [sorted(line["missing"]) for line in rows(folder / "run")] == [[], ["2"], []]
     assert [line["eligible"] for line in rows(folder / "run")] == [[0, 1, 2], [0, 1, 2], [0, 1]]

@@ -110,3 +110,23 @@ def test_only_an_agent_itself_can_say_that_it_is_a_device() -> None:
     for agent in fleet.agents:
         agent.update()
     assert fleet.record.overrides == {}
+
+
+def test_a_long_wait_says_where_its_devices_are() -> None:
+    """Twenty leases of heartbeats: nobody is lost, and each line of the wait is followed by theirs."""
+    fleet, device = fleet_with(PACED, round_deadline_s=200.0)
+    fleet.evaluate()
+    for agent in fleet.agents[:2]:
+        agent.update()
+    fleet.commands.clear()
+    for beat in range(100):
+        fleet.wait(1.0)
+        for agent in fleet.agents:
+            says = f"step {beat} of 3000\x1b[2J" if agent is device else ""
+            agent.send(m.Heartbeat(phase="training", round=1, message=says))
+    lines = [c.text for c in fleet.commands if isinstance(c, e.Log)]
+    assert len(lines) > 5 and all(line.startswith("agent 2: step ") for line in lines)
+    assert "\x1b" not in "".join(lines), "what an agent says must not command the terminal"
+    assert fleet.machine.course.training.waiting() == (2,) and fleet.machine.members.eligible() == (0, 1, 2)
+    device.update()
+    assert fleet.record.missing == {}
