@@ -4,13 +4,12 @@ A record is 3,073 bytes: the label, then 1,024 red, green and blue values, row b
 folder, in ``cifar-10-batches-bin`` below it, or in the archive ``cifar-10-binary.tar.gz``.
 """
 
-import functools
 import tarfile
 from pathlib import Path
 
 import numpy as np
 
-from edge_fed.datasets.base import U1, Indices, Part
+from edge_fed.datasets.base import U1, Indices, Kept, Part
 from edge_fed.errors import MissingData
 
 RECORD = 3073
@@ -37,6 +36,7 @@ class CifarBinary:
         if not plain and not self._archive.is_file():
             raise MissingData(f"{folder} holds neither {ARCHIVE} nor its files {BATCHES['test'][0]}, ...")
         self._plain = plain
+        self._kept = Kept()
 
     def labels(self, part: Part) -> U1:
         """All labels of a part, ``[n]``."""
@@ -46,8 +46,10 @@ class CifarBinary:
         """Pixels, red then green then blue, ``[k, 3072]``."""
         return np.ascontiguousarray(self._records(part)[indices, 1:])
 
-    @functools.cache  # noqa: B019  lives as long as the files are shared: `edge_fed.datasets.open_source`
     def _records(self, part: Part) -> U1:
+        return self._kept(part, lambda: self._read(part))
+
+    def _read(self, part: Part) -> U1:
         data = b"".join(self._batches(part))
         if not data or len(data) % RECORD:
             raise MissingData(f"{self._folder}: {part} files of {len(data)} bytes are no records of {RECORD}")

@@ -5,7 +5,6 @@
 170 or 340 of 50,000, so no decoded copy is kept anywhere. Needs Pillow (extra ``images``).
 """
 
-import functools
 import io
 import zipfile
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_fed.datasets.base import U1, Indices, Part
+from edge_fed.datasets.base import U1, Indices, Kept, Part
 from edge_fed.datasets.folder import find
 from edge_fed.errors import MissingData
 
@@ -36,6 +35,7 @@ class CifarJpeg:
 
     def __init__(self, folder: Path) -> None:
         self._path = find(folder, (FILE,))
+        self._kept = Kept()
         _pillow()
 
     def labels(self, part: Part) -> U1:
@@ -50,8 +50,10 @@ class CifarJpeg:
             found[row] = _decoded(data[offsets[index] : offsets[index + 1]].tobytes())
         return np.ascontiguousarray(found.transpose(0, 3, 1, 2)).reshape(len(indices), -1)
 
-    @functools.cache  # noqa: B019  lives as long as the file is shared: `edge_fed.datasets.open_source`
     def _array(self, name: str) -> NDArray[Any]:
+        return self._kept(name, lambda: self._read(name))
+
+    def _read(self, name: str) -> NDArray[Any]:
         try:
             with np.load(self._path, allow_pickle=False) as file:
                 found: NDArray[Any] = file[name]

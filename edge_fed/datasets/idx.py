@@ -4,7 +4,6 @@ A file is a big-endian head (0, 0, 8 for uint8, number of dimensions, then each 
 MNIST is recognised by SHA-256 of the uncompressed files, and under its name nothing else is taken.
 """
 
-import functools
 import gzip
 import hashlib
 import math
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edge_fed.datasets.base import U1, Indices, Part
+from edge_fed.datasets.base import U1, Indices, Kept, Part
 from edge_fed.datasets.folder import find
 from edge_fed.errors import MissingData
 
@@ -40,6 +39,7 @@ class Idx:
 
     def __init__(self, folder: Path, *, only_mnist: bool) -> None:
         self._only_mnist = only_mnist
+        self._kept = Kept()
         self._paths = {
             f"{stem}-{kind}": find(folder, _names(stem, kind))
             for stem in FILES.values()
@@ -71,8 +71,10 @@ class Idx:
             raise MissingData(f"{path} holds images of {flat.shape[1]} pixels, expected 28 x 28")
         return flat
 
-    @functools.cache  # noqa: B019  lives as long as the files are shared: `edge_fed.datasets.open_source`
     def _raw(self, name: str) -> bytes:
+        return self._kept(name, lambda: self._read(name))
+
+    def _read(self, name: str) -> bytes:
         path = self._paths[name]
         try:
             data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()

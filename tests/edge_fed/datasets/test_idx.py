@@ -1,7 +1,9 @@
 """IDX files: read plain or compressed, refused by name if they are not what they should be."""
 
+import gc
 import gzip
 import struct
+import weakref
 
 import numpy as np
 import pytest
@@ -41,6 +43,16 @@ def test_plain_and_compressed_files_are_the_same(tmp_path, compress):
         assert found.dtype == np.uint8
         assert np.array_equal(found, PIXELS[part][[2, 0]].reshape(2, 784))
         assert found.flags.c_contiguous
+
+
+def test_what_was_read_is_read_once_and_goes_with_its_source(tmp_path):
+    """An agent that has its own images keeps no file of 47 MB."""
+    source = Idx(write(tmp_path), only_mnist=False)
+    assert source._raw("train-labels") is source._raw("train-labels")
+    gone = weakref.ref(source)
+    del source
+    gc.collect()
+    assert gone() is None
 
 
 def test_other_images_never_pass_for_mnist(tmp_path):
