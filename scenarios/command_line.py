@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 
 from edge_fed.config import overrides_by_goal
-from edge_fed.errors import ConfigError, EdgeFedError, Fault, nearest
+from edge_fed.errors import ConfigError, EdgeFedError, Fault, nearest, printable
 from edge_fed.federated.task import blueprint
 from edge_fed.program import accountant
 from edge_fed.program.exit_codes import ExitCode, ProgramError
@@ -230,8 +230,8 @@ def _verify(options: argparse.Namespace) -> int:
         where = f" at round {found.round}" if found.round is not None else ""
         why = f": {found.reason}" if found.reason else ""
         print(f"{options.run_dir}: {found.outcome}{why}{where}, {found.rounds} rounds compared")
-        for difference in found.differences:
-            print(f"  {difference}")
+        for difference in (*found.differences, *found.notes):
+            print(f"  {printable(difference)}")
     return int(CODES[found.outcome])
 
 
@@ -309,7 +309,10 @@ def _error(failure: Failure) -> dict[str, str]:
 
 
 def _complain(failure: Failure) -> None:
-    print(f"error: {failure.message}" + (f"\nnext: {failure.hint}" if failure.hint else ""), file=sys.stderr)
+    lines = failure.message.split("\n") if failure.type == "usage" else [failure.message]  # a list of faults
+    message = "\n".join(map(printable, lines))
+    hint = f"\nnext: {printable(failure.hint)}" if failure.hint else ""
+    print(f"error: {message}{hint}", file=sys.stderr)
 
 
 def _signalled(number: int, _frame: object) -> NoReturn:

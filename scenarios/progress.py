@@ -6,6 +6,7 @@ import time
 from typing import Any, TextIO
 
 from edge_fed.config import RunConfig
+from edge_fed.errors import printable
 from edge_fed.profiles import unavailable
 from scenarios.watching import Line
 
@@ -37,7 +38,7 @@ class Lines:
     def say(self, level: str, text: str) -> None:
         """Writes one line."""
         mark = {"warning": "warning: ", "error": "error: "}.get(level, "")
-        print(f"{time.strftime('%H:%M:%S')} {mark}{text}", file=self._out, flush=True)
+        print(f"{time.strftime('%H:%M:%S')} {mark}{printable(text)}", file=self._out, flush=True)
 
     def note(self, level: str, text: str) -> None:
         """News."""
@@ -100,7 +101,7 @@ class Bar(Lines):
     def say(self, level: str, text: str) -> None:
         """Writes one line above the bar."""
         style = {"warning": "yellow", "error": "red"}.get(level, "")
-        self._progress.console.print(text, style=style, highlight=False, markup=False)
+        self._progress.console.print(printable(text), style=style, highlight=False, markup=False)
 
     def round(self, line: Line) -> None:
         """Moves the bar."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from edge_fed.config import RunConfig
-from edge_fed.errors import ConfigError
+from edge_fed.errors import ConfigError, printable
 from edge_fed.program import log
 from edge_fed.program.accountant import require
 from edge_fed.program.config_file import load_config
@@ -92,8 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {_faults(error)}", file=sys.stderr)
         return int(ExitCode.USAGE)
     except ProgramError as error:
-        hint = f"\n  {error.hint}" if error.hint else ""
-        print(f"error: {error.message}{hint}", file=sys.stderr)
+        hint = f"\n  {printable(error.hint)}" if error.hint else ""
+        print(f"error: {printable(error.message)}{hint}", file=sys.stderr)
         return int(error.code)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)

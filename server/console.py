@@ -12,6 +12,13 @@ from edge_fed.program.log import Logger
 from server.events import Wait
 
 ROUND_LINE_S = 1.0  # rounds of milliseconds would fill the screen
+LONGEST_NAME = 40
+MOST_METRICS = 12
+TAKEN = {
+    "event", "exc_info", "exception", "level", "positional_args", "program", "self", "stack", "stack_info",
+    "timestamp", "trajectories", "unavailable",
+}  # fmt: skip
+"""Names of metrics that a line cannot show: the logger's own, and what is shown already."""
 Clock = Callable[[], float]
 
 
@@ -124,4 +131,10 @@ def is_terminal(stream: TextIO = sys.stderr) -> bool:
 
 
 def _shown(metrics: Mapping[str, float]) -> dict[str, str]:
-    return {name: f"{value:.4g}" for name, value in metrics.items() if name != "trajectories"}
+    """Fields of a line: agents name their metrics as they like, also as what means something else."""
+    shown = {
+        name: f"{value:.4g}"
+        for name, value in metrics.items()
+        if name.isidentifier() and len(name) <= LONGEST_NAME and name not in TAKEN
+    }
+    return dict(list(shown.items())[:MOST_METRICS])

@@ -3,12 +3,16 @@
 import contextlib
 import logging
 import sys
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO
 
 import structlog
 
+from edge_fed.errors import printable
+
 Logger = structlog.typing.FilteringBoundLogger
 Format = Literal["text", "json"]
+TRACE = "exception"  # of our own code: its lines are meant
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -24,13 +28,15 @@ def configure(
         **context: Bound to every line, e.g. ``program="agent", agent=3``.
     """
     out = stream or sys.stderr
-    render: Any = structlog.processors.JSONRenderer() if form == "json" else _text(out.isatty())
+    render: list[Any] = [structlog.processors.JSONRenderer()]  # it writes nothing but ASCII
+    if form == "text":
+        render = [readable, _text(out.isatty())]
     structlog.configure(
         processors=[
             structlog.stdlib.add_log_level,
             structlog.processors.TimeStamper(fmt="iso" if form == "json" else "%H:%M:%S"),
             structlog.processors.format_exc_info,
-            render,
+            *render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=lambda *_: Writer(out),
@@ -38,6 +44,14 @@ def configure(
     )
     logger: Logger = structlog.get_logger(**context).bind()  # bound now, not anew for every line
     return logger
+
+
+def readable(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """What peers say must not command the terminal, or look like another line: it is written out."""
+    return {
+        printable(str(name)): printable(value) if isinstance(value, str) and name != TRACE else value
+        for name, value in line.items()
+    }
 
 
 class Writer:

@@ -131,6 +131,8 @@ def test_verify_misses_rounds_that_have_a_checkpoint_but_no_line(
     metrics, evaluations = tmp_path / "run" / "metrics.jsonl", tmp_path / "run" / "evaluations.jsonl"
     lines = metrics.read_text().splitlines(keepends=True)
     evaluations.write_text(evaluations.read_text().splitlines(keepends=True)[0])  # of round 0
+    for name in ("summary.json", "events.jsonl"):  # a killed server leaves no end
+        (tmp_path / "run" / name).unlink()
     for kept, code in ((5, 0), (4, 1), (0, 1)):
         metrics.write_text("".join(lines[:kept]))
         assert main(["verify", str(tmp_path / "run")]) == code

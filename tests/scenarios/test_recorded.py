@@ -151,3 +151,18 @@ def test_the_command_says_it_in_one_line(run: Path, capsys: pytest.CaptureFixtur
     cause, hint = capsys.readouterr().err.splitlines()
     assert cause == "error: evaluations.jsonl, line 1, cannot be read: expected an object, found 5"
     assert hint.startswith("next: put back")
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J", "\u202eboo", "x\nerror: lie", "\ud800"])
+def test_what_a_record_says_commands_no_terminal(
+    run: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """A value that somebody put there is shown with its signs written out."""
+    edit_lines(run / "evaluations.jsonl", lambda rows: rows[0]["rows"][0].update(kind=name))
+    assert main(["verify", str(run)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and all(line.isprintable() for line in lines)
+    edit_lines(run / "evaluations.jsonl", lambda rows: rows[0].update(kind=name))
+    assert main(["verify", str(run)]) == 1
+    assert len(errors := capsys.readouterr().err.splitlines()) == 2
+    assert all(line.isprintable() for line in errors)

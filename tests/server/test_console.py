@@ -7,7 +7,7 @@ import structlog
 
 from edge_fed.config import Agents, Algorithm, RunConfig
 from edge_fed.profiles import available
-from server.console import Bar, Lines, is_terminal
+from server.console import MOST_METRICS, TAKEN, Bar, Lines, is_terminal
 from server.events import Wait
 
 LINE = {
@@ -91,3 +91,21 @@ def test_the_bar_shows_rounds_and_time_left_beside_the_same_lines(capsys: pytest
 def test_only_a_terminal_is_one() -> None:
     """A file gets plain lines."""
     assert not is_terminal(io.StringIO())
+
+
+@pytest.mark.parametrize("name", sorted(TAKEN | {"a b", "x" * 100, "\x1b[2J", "", "\u202e"}))
+def test_a_metric_of_any_name_ends_no_server(name: str) -> None:
+    """Agents choose names: those that the logger uses itself are recorded, and not shown."""
+    out = io.StringIO()
+    metrics = {name: 1.0, "inner_norm": 2.0}
+    Lines(logger(out), RunConfig(agents=(Agents(goals="0-5", availability=0.5),))).round(
+        {**LINE, "metrics": metrics}
+    )
+    assert out.getvalue().count("\n") == 1 and "inner_norm='2'" in out.getvalue()
+
+
+def test_a_line_shows_a_dozen_metrics() -> None:
+    """However many an agent makes up."""
+    out = io.StringIO()
+    Lines(logger(out), RunConfig()).round({**LINE, "metrics": {f"m{number}": 1.0 for number in range(1000)}})
+    assert out.getvalue().count("='1'") == MOST_METRICS

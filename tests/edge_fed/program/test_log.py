@@ -41,3 +41,35 @@ def test_a_line_that_cannot_be_written_is_lost_and_nothing_else():
     logger = log.configure("text", "info", closed)
     closed.close()
     logger.info("to a closed stream")
+
+
+HOSTILE = "boo\n12:00:00 [error] lie \x1b[2J\x1b]0;x\x07 \u202e\u2066 \r \x9b1m"
+
+
+def test_what_peers_say_commands_no_terminal_and_makes_no_line():
+    """Control signs and marks of direction are written out, in the text, in values and in names."""
+    stream = io.StringIO()
+    logger = log.configure("text", "info", stream)
+    logger.info(HOSTILE, reason=HOSTILE, several=[HOSTILE], **{HOSTILE: 1})
+    line = stream.getvalue()
+    assert line.count("\n") == 1 and line[:-1].isprintable()
+    assert line.count("\\x1b[2J") == 4 and line.count("\\u202e") == 4
+
+
+def test_json_lines_hold_the_same_signs_as_numbers():
+    """Programs read what was said; a terminal that shows the file sees ASCII."""
+    stream = io.StringIO()
+    log.configure("json", "info", stream).info(HOSTILE)
+    assert stream.getvalue().isascii() and stream.getvalue()[:-1].isprintable()
+    assert json.loads(stream.getvalue())["event"] == HOSTILE
+
+
+def test_a_trace_of_our_own_code_keeps_its_lines():
+    """It is no peer's word."""
+    stream = io.StringIO()
+    logger = log.configure("text", "info", stream)
+    try:
+        raise ValueError("x")
+    except ValueError:
+        logger.exception("failed")
+    assert "Traceback" in stream.getvalue() and stream.getvalue().count("\n") > 3
