@@ -139,9 +139,9 @@ def read(folder: RunFolder) -> Record:
     return record
 
 
-def params_of(folder: RunFolder, sidecar: Sidecar) -> F8:
-    """The parameters that a checkpoint keeps, ``[d]``; they were read before."""
-    return load_arrays(folder, sidecar)["params"]
+def arrays_of(folder: RunFolder, sidecar: Sidecar) -> dict[str, F8]:
+    """What a checkpoint keeps, ``[d]`` each: ``params``, perhaps ``control``; they were read before."""
+    return load_arrays(folder, sidecar)
 
 
 def _lines(path: Path, kind: type[Kind], damaged: list[str]) -> list[Kind]:

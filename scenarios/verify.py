@@ -17,7 +17,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from edge_fed.federated.beside import Beside
 from edge_fed.federated.chain import Chain
+from edge_fed.federated.control_variate import initial_control
 from edge_fed.federated.replay import replay
 from edge_fed.federated.task import initial_params
 from edge_fed.params import F8, params_sha256
@@ -25,7 +27,7 @@ from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.fingerprint import fingerprint
 from edge_fed.program.run_folder import RunFolder
 from scenarios import restated
-from scenarios.recorded import Damaged, Played, Record, params_of, read
+from scenarios.recorded import Damaged, Played, Record, arrays_of, read
 from scenarios.remeasure import Remeasure, differing
 from server.rounds import mean_metrics
 
@@ -67,6 +69,7 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
 
     Raises:
         ProgramError: There is no run to replay, or its files are damaged.
+        ConfigError: Its settings are none that a run can have.
     """
     folder = RunFolder.open(run_dir)
     try:
@@ -124,20 +127,31 @@ class Verifier:
             yield again.round, (*_metrics(line, again.metrics), *self._after(line, again.params))
 
     def unplayed(self, *, measure: bool) -> Iterator[Found]:
-        """Every round, as far as it can be judged without computing an update.
+        """Every round, as far as it can be judged without folding its updates.
 
         Args:
-            measure: Numerics are those of here: rows are measured again.
+            measure: Numerics are those of here: rows are measured again, and updates that hold no noise are
+                computed again, each from the parameters of its round's checkpoint.
         """
-        yield 0, tuple(self._after(None, self._initial if measure else None))
-        chain = Chain(self._folder.config, params_sha256(self._initial))
+        config, kept = self._folder.config, self._at_start() if measure else {}
+        yield 0, tuple(self._after(None, kept.get("params")))
+        chain = Chain(config, params_sha256(self._initial))
+        beside = Beside(config) if measure and not config.privacy.noisy else None
         for line in self._rounds:
             if why := chain.ends(line):
                 yield line.round, (why,)
                 return
-            sidecar = self._record.sidecars.get(line.round)
-            params = params_of(self._folder, sidecar) if sidecar and measure else None
-            yield line.round, (*chain.faults(line), *self._after(line, params))
+            sidecar, before = self._record.sidecars.get(line.round), kept
+            kept = arrays_of(self._folder, sidecar) if sidecar and measure else {}
+            found = [*chain.faults(line)]
+            if beside is not None:
+                found += beside.faults(line, before.get("params"), before.get("control"))
+            yield line.round, (*found, *self._after(line, kept.get("params")))
+
+    def _at_start(self) -> Mapping[str, F8]:
+        """What a checkpoint of round 0 holds."""
+        control = initial_control(self._folder.config, self._initial.size)
+        return {"params": self._initial, **({} if control is None else {"control": control.value})}
 
     def loose_ends(self) -> Iterator[tuple[int, str]]:
         """What is recorded beside the rounds, and does not fit them."""

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from edge_fed.federated.beside import Beside
+from edge_fed.federated.record import RoundRecord
 from edge_fed.program.config_file import load
 from edge_fed.program.exit_codes import ExitCode
 from edge_fed.program.run_folder import RunFolder
@@ -141,7 +143,7 @@ def ended(fleet: Fleet) -> None:
 
 
 def test_a_killed_device_finishes_its_round_with_the_episodes_it_has(
-    fleet: Fleet, folder: Path, scenario: Scenario
+    fleet: Fleet, folder: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No episode is played twice but the one that was cut off, and the bits are those of nobody's kill.
 
@@ -164,6 +166,17 @@ def test_a_killed_device_finishes_its_round_with_the_episodes_it_has(
         assert not line["missing"] and line["overrides"]["2"]["device"]["shielded"]
     found = verify(folder / "run")
     assert (found.outcome, found.reason) == ("not replayable", "agent 2 is a device")
+
+    compared: list[tuple[int, bool]] = []
+
+    def faults(_self: Beside, record: RoundRecord, params: Any, _control: Any) -> list[str]:
+        compared.append((record.round, params is not None))
+        return ["it differs"] if record.round == 3 else []
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Beside, "faults", faults)
+        assert verify(folder / "run").differences == ("it differs",)
+    assert compared == [(1, True), (2, True), (3, True)], "the others' updates, from each round's parameters"
 
     def another_cohort(lines: list[dict[str, Any]]) -> None:
         lines[1]["cohort"] = [0, 1]
