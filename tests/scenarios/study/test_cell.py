@@ -107,7 +107,12 @@ def test_alpha_is_chosen_on_validation_goals_alone(tmp_path):
 
     def at(goal, alpha, budgets):
         how = msgspec.structs.replace(
-            arm.scenario.onboarding, step_size=alpha, m_adapt=budgets, scratch=(), random=False
+            arm.scenario.onboarding,
+            step_size=alpha,
+            m_adapt=budgets,
+            scratch=(),
+            random=False,
+            careful=False,
         )
         rows = onboard(
             make_task(arm.scenario, goal, Overrides()), run.params, 0, how, lambda _done: None
