@@ -9,6 +9,10 @@
 
 The observation that the policy acts on is the one that `step` returned. Where the plant moves on during
 ``pace_s``, let `step` itself wait and read its sensors then, and leave ``pace_s`` at 0.
+
+`close` is called when the agent ends, when the plant or the shield fails, and before a next run: it must
+leave the plant safe. A `step` that does not return within 2 s of a stop, and kill -9, end the program without
+it: what happens then is up to the watchdog of the plant.
 """
 
 from pathlib import Path

@@ -100,6 +100,7 @@ class PlantLearner(Learner):
         plant = self._environment(task)
         folder = StateStore.of_agent(self._folder, work.run, self._goal).folder / "episodes"
         self._site.store = EpisodeStore(folder, self._say)
+        self._site.tells = not self._config.privacy.noisy
         self._plant = Plant(plant, self._site, self._settings.reset, self._overridden)
         sample = PlantSampler(self._plant, task.policy)
         self._task = msgspec.structs.replace(task, environment=plant, sample=sample)

@@ -18,6 +18,7 @@ class PlantSite:
 
     Attributes:
         store: Of the run that the agent is in.
+        tells: Whether anybody may know where it is: how long an episode lasts is data.
         overridden: Actions that the shield changed in the current work, kept episodes included.
     """
 
@@ -25,6 +26,7 @@ class PlantSite:
 
     def __init__(self, pace_s: float, budget: DailyBudget, now: Callable[[], float]) -> None:
         self.overridden = 0
+        self.tells = True
         self._pace_s = pace_s
         self._budget = budget
         self._now = now
@@ -54,7 +56,8 @@ class PlantSite:
         Raises:
             Stopped: Nobody wants the work any more.
         """
-        self._watched.say(f"step {step + 1} of {steps}, {self._where}")
+        if self.tells:
+            self._watched.say(f"step {step + 1} of {steps}, {self._where}")
         self._watched.pause(0.0)
         while (left_s := self._applied + self._pace_s - self._now()) > 0:
             self._watched.pause(left_s)

@@ -1,5 +1,6 @@
 """What a device computes: the simulation's update from one plant, through crashes, within its day."""
 
+import gc
 import threading
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from edge_fed.config import (
 from edge_fed.federated.task import initial_params
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from tests.agent.test_daily_budget import DAY, NOON
-from tests.edge_fed.plants import PLANTS, Cart
+from tests.edge_fed.plants import PLANTS, Cart, OnePort
 
 RUN = b"D" * 16
 GYM = {"id": f"{PLANTS}:Cart", "goals": 3, "held_out": 0, "success": False, "obs_scale": 0.5}
@@ -170,7 +171,9 @@ def test_private_noise_hides_how_often_the_shield_acts(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(DEVICE, shield=f"{__name__}:limit")
     private = Privacy(clip_norm=1.0, noise_multiplier=2.0)
     made, _ = device(tmp_path, settings, msgspec.structs.replace(CONFIG, privacy=private), say=said.append)
-    assert train(made).metrics == {} and "the shield changed" in said[-1]
+    watch = Watch()
+    assert train(made, watch=watch).metrics == {} and "the shield changed" in said[-1]
+    assert watch.left == 10**9, "nor where it is: how long an episode lasts is data"
 
 
 def test_a_shield_that_fails_ends_the_agent_by_name(tmp_path: Path) -> None:
@@ -194,10 +197,13 @@ def broken(observation: Any, action: Any) -> Any:
 
 
 def test_a_next_run_finds_the_plant_let_go(tmp_path: Path) -> None:
-    """There is one plant: it is closed before it is made again."""
-    made, first = device(tmp_path)
+    """There is one plant: it is closed before it is made again, and when nobody holds it any more."""
+    made, _ = device(tmp_path, PlantFile(environment=f"{PLANTS}:OnePort"))
     made.perform(e.Build(2, msgspec.to_builtins(CONFIG), b"E" * 16), Watch())
-    assert first.closed == 1 and Cart.made[-1] is not first and Cart.made[-1].closed == 0
+    assert OnePort.taken
+    del made
+    gc.collect()
+    assert not OnePort.taken
 
 
 def test_an_onboarder_measures_itself_on_its_plant(tmp_path: Path) -> None:

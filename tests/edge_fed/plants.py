@@ -38,3 +38,20 @@ class Cart(Drift):
     def close(self) -> None:
         """Counts."""
         self.closed += 1
+
+
+class OnePort(Cart):
+    """There is one plant, and one port to it."""
+
+    taken = False
+
+    def __init__(self) -> None:
+        if OnePort.taken:
+            raise RuntimeError("the port is in use")
+        OnePort.taken = True
+        super().__init__()
+
+    def close(self) -> None:
+        """Lets the port go."""
+        OnePort.taken = False
+        super().close()
