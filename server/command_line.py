@@ -189,6 +189,7 @@ def _folder(options: argparse.Namespace) -> tuple[RunConfig, RunFolder, Callable
                 "leave --set, --seed and --run-dir out, or start a new run",
             )
         folder = RunFolder.open(options.resume)
+        folder.check()
         require(folder.config)
         return folder.config, folder, lambda: None
     sets = [*options.sets, *([f"seed={options.seed}"] if options.seed is not None else [])]

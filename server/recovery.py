@@ -146,7 +146,8 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
         control: The server's half of the run's correction before round 1; None: it has none.
 
     Raises:
-        ProgramError: Checkpoints exist, but none is intact; or rounds are recorded without checkpoints.
+        ProgramError: Checkpoints exist, but none is intact; or rounds are recorded without checkpoints; or
+            more are committed than the settings have.
     """
     if not folder.committed_rounds() and any(_whole(folder.metrics, Past)):
         raise ProgramError(
@@ -156,6 +157,13 @@ def recover(folder: RunFolder, initial: F8, control: ServerControl | None = None
         )
     damaged: list[str] = []
     sidecar, arrays = _newest(folder, damaged)
+    committed, rounds = sidecar.round if sidecar else 0, folder.config.algorithm.rounds
+    if committed > rounds:
+        raise ProgramError(
+            ExitCode.USAGE,
+            f"config.json has algorithm.rounds = {rounds}, but round {committed} is committed",
+            "put the run's own config.json back; another number of rounds is another run",
+        )
     if sidecar is None:
         ledger = Ledger(initial, control=control)
     else:

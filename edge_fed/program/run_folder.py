@@ -28,8 +28,10 @@ from typing import Any
 import msgspec
 
 from edge_fed.config import RunConfig
+from edge_fed.errors import ConfigError
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.files import read_regular, write_atomic
+from edge_fed.validation import check_run
 
 SCHEMA = 1
 PACKAGES = ("edge-fed", "numpy", "pyzmq", "msgpack", "msgspec", "structlog")
@@ -106,6 +108,15 @@ class RunFolder:
             ) from error
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ProgramError(ExitCode.USAGE, f"the run folder {path} cannot be read: {error}") from error
+
+    def check(self) -> None:
+        """Refuses settings that this run cannot have had: edited, with the hash that belongs to them.
+
+        Raises:
+            ConfigError: Lists every fault.
+        """
+        if faults := check_run(self.config):
+            raise ConfigError(faults, str(self.path / "config.json"))
 
     def locked(self) -> "Lock":
         """One server per run folder: an exclusive lock that the system releases when the holder dies."""

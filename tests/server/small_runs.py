@@ -46,7 +46,7 @@ class Kind(msgspec.Struct, frozen=True):
 def begin(path: Path, kind: Kind) -> RunFolder:
     """A new folder; equal kinds make equal bytes."""
     correction = "control_variate" if kind.control else "none"
-    settings = config(durability=kind.durability, keep_checkpoints=kind.keep, correction=correction)
+    settings = config(rounds=9, durability=kind.durability, keep_checkpoints=kind.keep, correction=correction)
     return RunFolder(RunFolder.create(settings, path).path, bytes(16), settings)
 
 

@@ -17,6 +17,7 @@ from server import events as e
 from server.__main__ import main as server_main
 from server.command_line import DEFAULT_BIND, main, parser
 from server.orders import order
+from tests.edge_fed.program.test_run_folder import edited
 
 
 def test_without_flags_the_few_shot_configuration_is_served(
@@ -215,3 +216,14 @@ def test_the_server_never_imports_what_an_edge_device_lacks(tmp_path: Path) -> N
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_resume_checks_the_stored_settings_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were edited with their hash: every fault by its key, exit code 2, before anything is bound."""
+    folder = RunFolder.create(RunConfig(), tmp_path / "run")
+    edited(folder, '"variant": "first_order"', '"variant": "best"')
+    assert main(["--resume", str(folder.path)]) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert "config.json has 1 fault" in error and "algorithm.variant" in error

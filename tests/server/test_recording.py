@@ -59,7 +59,7 @@ def commit(
 
 def run(path: Path, rounds: int, **changes: object) -> RunFolder:
     """A folder with some committed rounds."""
-    folder = RunFolder.create(config(**changes), path / "run")  # type: ignore[arg-type]
+    folder = RunFolder.create(config(**{"rounds": 9, **changes}), path / "run")  # type: ignore[arg-type]
     recorder = Recorder(folder, kill)
     for round_ in range(rounds + 1):
         if round_:
@@ -92,7 +92,7 @@ def test_a_checkpoint_loads_with_numpy_and_its_line_reads_as_json(tmp_path: Path
 
 def test_a_large_checkpoint_is_written_the_same(tmp_path: Path) -> None:
     """Beyond a megabyte the file is streamed."""
-    folder = RunFolder.create(config(), tmp_path / "run")
+    folder = RunFolder.create(config(rounds=9), tmp_path / "run")
     recorder = Recorder(folder, kill)
     size = LARGE_BYTES // 8 + 1
     recorder.commit(commit(1, size=size), 0, 0)
@@ -190,7 +190,7 @@ CONTROL = ServerControl(np.zeros(4), 1.0, 3)
 
 def corrected_run(path: Path, rounds: int, size: int = 4) -> RunFolder:
     """A folder of a run with control variates: minus the parameters, so that neither passes for the other."""
-    folder = RunFolder.create(config(correction="control_variate"), path / "run")
+    folder = RunFolder.create(config(rounds=9, correction="control_variate"), path / "run")
     recorder = Recorder(folder, kill)
     for round_ in range(rounds + 1):
         made = commit(round_, size=size)
@@ -236,7 +236,7 @@ def test_a_checkpoint_without_its_control_variate_is_passed_over(
 
 def test_nothing_committed_starts_with_the_first_control_variate(tmp_path: Path) -> None:
     """A kill before the first checkpoint leaves c = 0."""
-    folder = RunFolder.create(config(correction="control_variate"), tmp_path / "run")
+    folder = RunFolder.create(config(rounds=9, correction="control_variate"), tmp_path / "run")
     assert recover(folder, INITIAL, CONTROL).ledger.control is CONTROL
 
 
@@ -250,7 +250,7 @@ def test_no_intact_checkpoint_is_an_error_with_a_next_step(tmp_path: Path) -> No
 
 def test_a_folder_in_which_nothing_was_committed_starts_from_the_beginning(tmp_path: Path) -> None:
     """A kill before the first checkpoint loses nothing."""
-    folder = RunFolder.create(config(), tmp_path / "run")
+    folder = RunFolder.create(config(rounds=9), tmp_path / "run")
     recovered = recover(folder, INITIAL)
     assert recovered.ledger.committed == -1
     assert recovered.ledger.params is INITIAL
@@ -258,7 +258,7 @@ def test_a_folder_in_which_nothing_was_committed_starts_from_the_beginning(tmp_p
 
 def test_who_is_expected_after_a_restart_are_those_who_were_there(tmp_path: Path) -> None:
     """Agents that left or were lost in the last round are not waited for; a slow one is."""
-    folder = RunFolder.create(config(), tmp_path / "run")
+    folder = RunFolder.create(config(rounds=9), tmp_path / "run")
     recorder = Recorder(folder, kill)
     recorder.commit(commit(0), 0, 0)
     recorder.commit(commit(1, missing={1: "deadline", 2: "bye"}), 0, 0)

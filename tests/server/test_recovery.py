@@ -4,10 +4,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
-from edge_fed.program.exit_codes import ExitCode
+from edge_fed.config import Algorithm
+from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.run_folder import RunFolder
 from scenarios.verify import verify
 from server.recovery import Mended, recover
@@ -140,3 +142,15 @@ def test_a_resume_leaves_its_mending_in_the_record(tmp_path: Path) -> None:
     assert found.differences[0] == "no evaluation of round 2 is recorded, and the run went on behind it"
     (note,) = found.notes
     assert note.startswith("damaged lines that resumes took out of evaluations.jsonl: 1; ")
+
+
+def test_fewer_rounds_than_are_committed_are_refused(tmp_path: Path) -> None:
+    """An edited configuration does not take rounds back; nothing in the folder is touched."""
+    folder = run(tmp_path, 4)
+    shorter = msgspec.structs.replace(folder.config, algorithm=Algorithm(rounds=3))
+    before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    other = RunFolder(folder.path, folder.run_id, shorter)
+    with pytest.raises(ProgramError, match=r"algorithm\.rounds = 3, but round 4 is committed") as caught:
+        recover(other, INITIAL)
+    assert caught.value.code == ExitCode.USAGE
+    assert {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()} == before

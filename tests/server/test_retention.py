@@ -97,7 +97,7 @@ def test_a_restart_changes_nothing(newest: int, best: int, values: dict[int, flo
 
 def test_the_files_of_the_best_round_stay_over_a_restart(tmp_path: Path) -> None:
     """``keep_best = 1``: found by the next server process in ``evaluations.jsonl``."""
-    folder = RunFolder.create(config(keep_checkpoints=2, keep_best=1), tmp_path / "run")
+    folder = RunFolder.create(config(rounds=10, keep_checkpoints=2, keep_best=1), tmp_path / "run")
     params = np.zeros(4)
     for process in range(2):
         recorder = Recorder(folder, lambda: None)

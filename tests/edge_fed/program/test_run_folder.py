@@ -1,12 +1,15 @@
 """The run folder: identity, exclusive use, reading what a killed run left."""
 
 import errno
+import hashlib
+import json
 import os
 
 import msgspec
 import pytest
 
 from edge_fed.config import RunConfig
+from edge_fed.errors import ConfigError
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.run_folder import RunFolder
 
@@ -129,3 +132,32 @@ def test_a_file_system_without_locks_is_not_blamed_on_another_server(tmp_path, m
     ):
         pass
     assert "local disk" in refused.value.hint
+
+
+def edited(folder, text, instead):
+    """Other settings, with the hash that belongs to them."""
+    settings = folder.path / "config.json"
+    content = settings.read_text()
+    assert text in content
+    settings.write_text(content.replace(text, instead))
+    identity = json.loads((folder.path / "run.json").read_text())
+    identity["config_sha256"] = hashlib.sha256(settings.read_bytes()).hexdigest()
+    (folder.path / "run.json").write_text(json.dumps(identity))
+    return RunFolder.open(folder.path)
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "path"),
+    [
+        ('"family": "navigation"', '"family": "navigatoin"', "environment.family"),
+        ('"variant": "first_order"', '"variant": "best"', "algorithm.variant"),
+        ('"goals": "6-8"', '"goals": "600"', "onboarding.goals"),
+    ],
+)
+def test_settings_that_were_edited_with_their_hash_are_checked_again(tmp_path, text, instead, path):
+    """Every fault by its key, as at the start of a run."""
+    folder = RunFolder.create(RunConfig(), tmp_path / "run")
+    folder.check()
+    with pytest.raises(ConfigError, match=path) as caught:
+        edited(folder, text, instead).check()
+    assert caught.value.source.endswith("config.json")
