@@ -28,7 +28,8 @@ from edge_fed.envs.gymnasium.instance import Instance, Scales
 from edge_fed.envs.gymnasium.making import make_env
 from edge_fed.envs.gymnasium.shielded import Shielded
 from edge_fed.params import crc32
-from edge_fed.plant import Plant, PlantSampler, per_local_step
+from edge_fed.plant import Plant
+from edge_fed.plant_sampler import PlantSampler, per_local_step
 from edge_fed.profiles import steps_done
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.reinforcement import Reinforcement

@@ -4,17 +4,16 @@ A link that cannot carry a round's parameters within the round's deadline, or ke
 waiting behind its update for longer than the lease, gives a run in which that agent never counts.
 """
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from edge_fed.config import Agents, RunConfig, effective_algorithm, overrides_by_goal
+from edge_fed.config import Agents, RunConfig, overrides_by_goal
 from edge_fed.errors import Fault
 from edge_fed.federated.cohort import round_cohort
 from edge_fed.federated.ending import MAX_SKIPPED
 from edge_fed.federated.robust import needed_updates
-from edge_fed.plant import per_local_step
 from edge_fed.profiles import HEADER_BYTES, HEARTBEAT_BYTES, PURPOSES, link_values, lost, sending_s
+from edge_fed.validation.plants import plant_faults, plant_line, plant_s, rounded_up
 
 
 class Times(NamedTuple):
@@ -60,48 +59,10 @@ def device_faults(config: RunConfig, dimension: int) -> Iterator[Fault]:
                 "than half of the rounds no update of these agents would count",
                 "give the round more time, or a shorter median",
             )
-        yield from _plant(config, table, path)
         key = "profile" if table.profile is not None else "link"
-        yield from _link(config, table, dimension, f"{path}.{key}")
+        slow_plant = list(plant_faults(config, table, path))
+        yield from slow_plant or _link(config, table, dimension, f"{path}.{key}")
     yield from _too_few(config)
-
-
-def _plant(config: RunConfig, table: Agents, path: str) -> Iterator[Fault]:
-    """A plant on which no round can be played, or none in a day."""
-    device, deadline_s = table.device, config.federation.round_deadline_s
-    if device is None:
-        return
-    if config.task.kind == "supervised":
-        yield Fault(f"{path}.device", "is set, but supervised tasks have no plant", "leave it out")
-        return
-    episodes, work_s = _episodes(config, table), _plant_s(config, table)
-    many = f"{episodes} trajectories of {config.environment.horizon + 1} actions"
-    if work_s > deadline_s:
-        yield Fault(
-            f"{path}.device.pace_s",
-            f"is {device.pace_s:g}: a round of {many} takes {work_s:.3g} s, longer than "
-            f"federation.round_deadline_s = {deadline_s:g}; no update of this device would count",
-            f"give the round at least {_ceil(work_s):g} s, or fewer trajectories or local steps",
-        )
-    if device.daily_trajectories is not None and device.daily_trajectories < episodes:
-        yield Fault(
-            f"{path}.device.daily_trajectories",
-            f"is {device.daily_trajectories}, but a round of this device needs {episodes}: it could take "
-            "part in none",
-            "raise it, or take smaller batches or fewer local steps",
-        )
-
-
-def _episodes(config: RunConfig, table: Agents) -> int:
-    """Trajectories of a whole round."""
-    return config.algorithm.local_steps * per_local_step(effective_algorithm(config.algorithm, table))
-
-
-def _plant_s(config: RunConfig, table: Agents) -> float:
-    """Seconds of a round's actions at a device's pace, if no episode ends early."""
-    if table.device is None:
-        return 0.0
-    return _episodes(config, table) * (config.environment.horizon + 1) * table.device.pace_s
 
 
 def _link(config: RunConfig, table: Agents, dimension: int, path: str) -> Iterator[Fault]:
@@ -133,7 +94,8 @@ def _link(config: RunConfig, table: Agents, dimension: int, path: str) -> Iterat
             f"{frames}: heartbeats wait behind the update, and their answers behind the next parameters: "
             f"{silence_s:.3g} s of silence are longer than federation.lease_s = {federation.lease_s:g}; the "
             "agent would be lost, or register again, in each round",
-            f"give lease_s at least {_ceil(federation.heartbeat_s + silence_s):g}, or take a faster link",
+            f"give lease_s at least {rounded_up(federation.heartbeat_s + silence_s):g}, "
+            "or take a faster link",
         )
 
 
@@ -141,7 +103,7 @@ def round_times(config: RunConfig, table: Agents, dimension: int) -> Times:
     """How long a round takes for the agents of a table, if each message is sent once."""
     link = link_values(table)
     down_s, up_s = (sending_s(link, size) for size in _sizes(config, dimension))
-    work_s = config.algorithm.local_steps * (table.compute_delay_s or 0.0) + _plant_s(config, table)
+    work_s = config.algorithm.local_steps * (table.compute_delay_s or 0.0) + plant_s(config, table)
     whole_s = down_s + up_s + 2 * link.get("latency_s", 0.0) + work_s
     median_s = table.responsiveness.median_s if table.responsiveness is not None else 0.0
     return Times(down_s, up_s, whole_s, whole_s + 2 * link.get("jitter_s", 0.0) + median_s)
@@ -158,22 +120,8 @@ def link_lines(config: RunConfig, dimension: int) -> list[str]:
                 f"down, {times.up:.3g} s up), {rounds} rounds about {rounds * times.about:.0f} s"
             )
         if table.device is not None:
-            found.append(_plant_line(config, table, f"agents.{index}"))
+            found.append(plant_line(config, table, f"agents.{index}"))
     return found
-
-
-def _plant_line(config: RunConfig, table: Agents, path: str) -> str:
-    """How long a device works on a round, and how many rounds a day has for it."""
-    assert table.device is not None
-    episodes, daily = _episodes(config, table), table.device.daily_trajectories
-    takes = (
-        f"takes {_plant_s(config, table):.3g} s" if table.device.pace_s else "takes as long as its steps do"
-    )
-    line = (
-        f"{path} on a device: a round of {episodes} trajectories {takes}, of federation.round_deadline_s = "
-        f"{config.federation.round_deadline_s:g}"
-    )
-    return f"{line}; {daily // episodes} rounds a day" if daily is not None else line
 
 
 def _sizes(config: RunConfig, dimension: int) -> tuple[int, int]:
@@ -184,12 +132,6 @@ def _sizes(config: RunConfig, dimension: int) -> tuple[int, int]:
 
 def _name(table: Agents) -> str:
     return f"over {table.profile!r}" if table.profile is not None else "over this link"
-
-
-def _ceil(seconds: float) -> float:
-    """Two digits of the seconds, upwards: whoever follows an advice must not meet it again."""
-    unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
-    return math.ceil(seconds / unit) * unit
 
 
 def _too_few(config: RunConfig) -> Iterator[Fault]:

@@ -14,7 +14,8 @@ from edge_fed.errors import BadEnvironment
 from edge_fed.federated.local_update import initial_state, local_update
 from edge_fed.federated.task import make_task
 from edge_fed.meta import CURVATURES, VARIANTS
-from edge_fed.plant import Episode, Key, Plant, PlantSampler, per_local_step
+from edge_fed.plant import Episode, Key, Plant
+from edge_fed.plant_sampler import PlantSampler, per_local_step
 from edge_fed.policies import make_policy
 from edge_fed.returns import reward_to_go
 from edge_fed.rollouts import Trajectories

@@ -17,6 +17,8 @@ def test_a_pace_that_outlasts_the_round_is_named_with_its_time() -> None:
     text = faults(paced, "federation.round_deadline_s=111")
     assert "agents.0.device.pace_s: is 1: a round of 16 trajectories of 7 actions takes 112 s" in text
     assert "federation.round_deadline_s = 111" in text and "give the round at least 120 s" in text
+    assert "agents.0.link" not in text, "it has none"
+    assert "takes 112000 s" in faults("device = { pace_s = 1000 }\n", SLOW)
     assert "takes 140 s" in faults("inner_batch = 6\n" + paced, SLOW)
     assert "takes 168 s" in faults(paced, SLOW, "algorithm.variant=exact", "algorithm.hessian_batch=4")
 
