@@ -29,6 +29,7 @@ from edge_fed.seeding import Purpose, stream
 
 __all__ = ["FEWEST", "MOST", "Check", "Findings", "gradcheck"]
 
+INTERFACE = "interface"
 SHORT = 16  # trajectories whose states and actions the derivatives are checked on
 TRAJECTORIES = 8_192
 FINITE_TRAJECTORIES = 65_536  # a step of a finite environment costs a tenth
@@ -54,9 +55,11 @@ def gradcheck(
             there is a model, else 8,192.
         report: Is told what is being sampled.
     """
+    checks: list[Check] = []
     try:
-        if isinstance(task.environment, Environment):  # Gymnasium's: python -m scenarios check-env
+        if isinstance(task.environment, Environment):
             check_environment(task.environment, seed=seed, name=f"goal {task.agent}")
+            checks.append(_interface())
     except BadEnvironment as error:
         return Findings((_interface(str(error)),), ("anything else: mend the environment first",))
 
@@ -66,7 +69,7 @@ def gradcheck(
     params = initial + rng(1).normal(scale=0.3, size=initial.size)
     sampler = task.sample.fresh()
     batch = sampler.pool(params, [(SHORT, rng(2))])
-    checks = [_interface(), *derivatives(task.policy, batch, rng(3))]
+    checks += derivatives(task.policy, batch, rng(3))
     if task.environment.spaces.num_actions is not None:
         checks += actions(task.policy, batch, task.environment.spaces.num_actions, rng(4))
     else:
@@ -82,7 +85,7 @@ def gradcheck(
 
 def _interface(breaches: str = "") -> Check:
     return Check(
-        "interface",
+        INTERFACE,
         float(bool(breaches)),
         0.0,
         "breaches",
@@ -92,6 +95,8 @@ def _interface(breaches: str = "") -> Check:
 
 
 def _not_proved(checks: list[Check], *, has_model: bool) -> Iterator[str]:
+    if all(check.name != INTERFACE for check in checks):
+        yield "that episodes depend on seed and actions alone, and more: see python -m scenarios check-env"
     yield "anything at other parameters, or in states that were not visited"
     sampled = [(check.name, check.blind) for check in checks if check.blind is not None]
     hidden = ", ".join(f"{name} {blind:.0%}" if isfinite(blind) else f"{name} all" for name, blind in sampled)
