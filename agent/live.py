@@ -94,6 +94,10 @@ def _run_of(policy: PolicyFile, path: Path) -> tuple[RunConfig, Overrides]:
         own = msgspec.convert(policy.about["overrides"], Overrides)
     except (KeyError, msgspec.ValidationError) as error:
         raise ProgramError(ExitCode.USAGE, f"{path} does not describe its run: {error}") from error
+    if config.task.kind != "reinforcement":
+        raise ProgramError(
+            ExitCode.USAGE, f"{path} is of a {config.task.kind} task; live needs an environment"
+        )
     if own.device is not None:
         raise ProgramError(ExitCode.USAGE, f"{path} is of a real plant; live acts in simulations alone")
     return config, own

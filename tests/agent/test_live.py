@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +33,7 @@ CONFIG = RunConfig(
     policy=PolicyConfig(args={"hidden": [4]}),
     onboarding=Onboarding(m_adapt=(20,), eval_episodes=8, scratch=(), random=False),
 )
+ROOT = Path(__file__).parents[2]
 AWAY = ["--change-at", "120", "--change", "args.radius=0.01"]
 SHORT = ["--episodes", "400", "--reference", "60", "--run-length", "500", *AWAY]
 
@@ -137,6 +141,25 @@ def test_kill_9_costs_nothing(policy: Path, tmp_path: Path, capsys: pytest.Captu
     assert 0 < read(tmp_path / "parts" / "live-7.npz").about["life"]["state"]["episode"] < 2000
     lived(capsys, *parts)
     assert kept(tmp_path / "parts") == kept(tmp_path / "whole")
+
+
+@pytest.mark.processes
+def test_the_page_is_true(policy: Path, tmp_path: Path) -> None:
+    """The commands of docs/life.md run as they stand, and print what is in its example, of that kind."""
+    page = (ROOT / "docs" / "life.md").read_text(encoding="utf8")
+    ((typed,), (shown,)) = (
+        re.findall(f"^```{kind}\n(.*?)^```", page, re.M | re.S) for kind in ("sh", "text")
+    )
+    shutil.copy2(policy, tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    said = []
+    for line in typed.splitlines():
+        here = line.replace("python ", f"{shlex.quote(sys.executable)} ")
+        done = subprocess.run(here, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True)
+        said.append(done.stdout)
+    kinds = [{line.split(": ")[1] for line in text.splitlines()} for text in (said[0], shown)]
+    assert kinds[0] >= {"begins", "reference", "change", "end"} and kinds[0] <= kinds[1] | {"alarm"}
+    assert len(json.loads(said[1])["distribution"]) == 8
 
 
 @pytest.mark.processes
@@ -265,11 +288,13 @@ def test_what_cannot_be_is_found_before_the_first_episode(
 def test_a_policy_that_does_not_fit_is_refused(
     policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Too few parameters, or no word of the run."""
+    """Too few parameters, no word of the run, a model without environment, or a real plant."""
     whole = read(policy)
     for about, params, named in (
         (whole.about, whole.params[1:], "has"),
         ({"schema": 2}, whole.params, "does not describe its run"),
+        ({**whole.about, "task": {"kind": "supervised"}}, whole.params, "is of a supervised task"),
+        ({**whole.about, "overrides": {"device": {}}}, whole.params, "is of a real plant"),
     ):
         (tmp_path / "p.npz").write_bytes(packed(PolicyFile(params, whole.initial, about)))
         assert main([str(tmp_path / "p.npz")]) == ExitCode.USAGE
