@@ -27,10 +27,10 @@ def test_the_server_is_told_facts_and_no_names(tmp_path: Path) -> None:
     """What a record must say of it; neither its files nor its arguments."""
     found = written(
         tmp_path,
-        'environment = "plant:make"\nenv_args = { port = "/dev/ttyUSB0" }\npace_s = 1\nreset = "never"\n'
+        'environment = "plant:make"\nenv_args = { port = "ttyUSB0" }\npace_s = 1\nreset = "never"\n'
         'daily_trajectories = 200\nshield = "plant:limit"',
     )
-    assert found.env_args == {"port": "/dev/ttyUSB0"} and found.shield == "plant:limit"
+    assert found.env_args == {"port": "ttyUSB0"} and found.shield == "plant:limit"
     assert found.facts() == Device(pace_s=1.0, reset="never", daily_trajectories=200, shielded=True)
 
 
