@@ -8,18 +8,19 @@ INTERRUPTED = 130  # `ExitCode.INTERRUPTED`; its module may not have loaded yet
 def main(arguments: list[str] | None = None) -> int:
     """Pins the threads before NumPy is loaded, then runs the command."""
     try:
-        from edge_fed.program.launch import import_lightly, prepare
+        from edge_fed.program.launch import import_lightly, prepare, signals_end_at_once
 
-        prepare()
-        import_lightly()
-        given = sys.argv[1:] if arguments is None else arguments
-        if given[:1] == ["live"]:
-            from agent.live import main as live
+        with signals_end_at_once():
+            prepare()
+            import_lightly()
+            given = sys.argv[1:] if arguments is None else arguments
+            if given[:1] == ["live"]:
+                from agent.live import main as live
 
-            return live(given[1:])
-        from agent.command_line import main as command
+                return live(given[1:])
+            from agent.command_line import main as command
 
-        return command(arguments)
+            return command(arguments)
     except KeyboardInterrupt:  # while modules load
         return INTERRUPTED
 

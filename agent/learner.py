@@ -206,7 +206,7 @@ class Learner:
         }
         data = packed(PolicyFile(adapted, shared, about))
         try:
-            write_atomic(self._save, data, sync=True)
+            write_atomic(self._save.resolve(), data, sync=True)  # a link stays one
         except OSError as error:
             return f"the policy cannot be saved to {self._save}: {error.strerror}"
         return ""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from edge_fed.program.launch import prepare
+from edge_fed.program.launch import prepare, signals_end_at_once
 
 INTERRUPTED = 130  # `ExitCode.INTERRUPTED`; its module may not have loaded yet
 
@@ -60,6 +60,6 @@ def _dispatch(given: list[str], program: str) -> int:
         from agent.__main__ import main as agent
 
         return agent(given[1:])
-    from scenarios.command_line import main as scenarios
-
+    with signals_end_at_once():
+        from scenarios.command_line import main as scenarios
     return scenarios(given, program)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from edge_fed.config import overrides_by_goal
 from edge_fed.program.exit_codes import ExitCode
 from edge_fed.program.run_folder import RunFolder
 from edge_fed.program.stopping import Stopping
@@ -152,7 +153,10 @@ def gather(scenario: Scenario, runtime: str, folder: RunFolder, finish: Finish, 
     summary = _summary(folder.summary)
     failure = None
     if finish.code != 0:
-        hint = f"read {folder.logs}; go on with: python -m server --resume {folder.path}"
+        go_on = f"go on with: python -m server --resume {folder.path}"
+        if set(summary.get("quarantined", ())).issuperset(overrides_by_goal(scenario)):
+            go_on = "a resume keeps the quarantine: correct what was refused, and start a new run"
+        hint = f"read {folder.logs}; {go_on}"
         failure = Failure(finish.code, kind_of(finish.code), finish.problem, hint)
     return Outcome(
         scenario=scenario,

@@ -8,13 +8,14 @@ INTERRUPTED = 130  # `ExitCode.INTERRUPTED`; its module may not have loaded yet
 def main() -> int:
     """Pins the threads before NumPy is loaded, then runs the command."""
     try:
-        from edge_fed.program.launch import import_lightly, prepare
+        from edge_fed.program.launch import import_lightly, prepare, signals_end_at_once
 
-        prepare()
-        import_lightly()
-        from server.command_line import main as command
+        with signals_end_at_once():
+            prepare()
+            import_lightly()
+            from server.command_line import main as command
 
-        return command()
+            return command()
     except KeyboardInterrupt:  # while modules load
         return INTERRUPTED
 

@@ -9,6 +9,7 @@ another thread. ``power``: every commit is, with its folder.
 """
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -108,6 +109,7 @@ class Recorder:
         os.rename(self._next_sidecar, sidecar)
         crash.at("committed")
         if line:
+            self._insist_on(self._folder.metrics)
             crash.write(self._files[self._folder.metrics], text + b"\n", "half-line")
         if self._power:
             os.fsync(self._files[self._folder.metrics])
@@ -166,7 +168,17 @@ class Recorder:
             if self._power:
                 os.fsync(file.fileno())
 
+    def _insist_on(self, path: Path) -> None:
+        """A journal that was removed or replaced would take what is written with it, unseen.
+
+        Raises:
+            OSError: It was. A resume restores the lines of rounds from their checkpoints.
+        """
+        if not os.path.samestat(os.stat(path), os.fstat(self._files[path])):
+            raise OSError(errno.ESTALE, "was replaced by another file while the server ran", str(path))
+
     def _line(self, path: Path, content: Mapping[str, Any]) -> None:
+        self._insist_on(path)
         write_all(self._files[path], msgspec.json.encode(content) + b"\n")
 
     def _retire(self, needed: set[int], crash: Crash) -> None:

@@ -266,8 +266,15 @@ class ServerProgram:
         except OSError as error:
             self._logger.error(f"the summary cannot be written: {error.strerror}")
         say = self._logger.info if done.code == ExitCode.OK else self._logger.warning
-        hint = {} if done.outcome == "finished" or self._supervised else {"hint": self.go_on()}
+        hint = {} if done.outcome == "finished" or self._supervised else {"hint": self._next()}
         say(f"the server ends: {done.why}", exit_code=int(done.code), **hint)
+
+    def _next(self) -> str:
+        """What a person does next: a resume helps unless nobody may take part any more."""
+        room = self._machine.room
+        if room.ledger.quarantine.agents.issuperset(room.admission.planned):
+            return "a resume keeps the quarantine: correct what was refused, and start a new run"
+        return self.go_on()
 
     # --- events ------------------------------------------------------------------------------------
 

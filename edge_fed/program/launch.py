@@ -1,9 +1,13 @@
 """What every entry point does before anything else. Imports nothing heavy: NumPy must not be loaded yet."""
 
+import contextlib
 import importlib
 import importlib.util
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -55,6 +59,29 @@ def prepare() -> None:
     pin_threads()
     refuse_foreign_packages()
     refuse_missing_packages()
+
+
+@contextlib.contextmanager
+def signals_end_at_once() -> Iterator[None]:
+    """Until a program has handlers of its own: SIGINT and SIGTERM end it with their exit code, no trace.
+
+    An exception in the middle of an import may be swallowed there, or leave half a module. Nothing has begun
+    that would have to be ended in order. Only the main thread can have handlers; elsewhere nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, _end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: object) -> None:
+    os._exit(128 + number)
 
 
 def import_lightly() -> None:

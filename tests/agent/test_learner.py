@@ -284,3 +284,14 @@ def test_a_state_that_this_task_does_not_keep_is_declared_missing(tmp_path: Path
     own.put(5, {name: spoil(array + 1.0) for name, array in state.items()})
     assert own.tags() >= {4}
     assert made.build(e.Build(1, msgspec.to_builtins(SMALL), RUN)).tags == frozenset({4})
+
+
+def test_a_policy_saved_through_a_link_leaves_the_link(tmp_path: Path) -> None:
+    """The file that it names is written, also a new one."""
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "policy.npz"
+    link.symlink_to(tmp_path / "there" / "newest.npz")
+    made = learner(tmp_path, goal=7, save=link)
+    found = made.perform(e.Onboard(2, 3, initial_params(SMALL)), silent)
+    assert isinstance(found, e.Measured) and found.unsaved == ""
+    assert link.is_symlink() and (tmp_path / "there" / "newest.npz").is_file()

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from scenarios.cast import Carried, EventsTo, Happenings
 from scenarios.director import Director
 from scenarios.orders import Ended, Finish, Spoke, StartServer
 from scenarios.runner import kind_of, perform
+from tests.scenarios.test_inproc import inproc
 from tests.scenarios.test_plain import Notes
 from tests.scenarios.test_script import action
 from tests.scenarios.tiny import tiny
@@ -192,3 +194,13 @@ async def test_after_a_stop_of_the_runner_no_old_wait_is_named(monkeypatch: pyte
     play.cast.happenings.put_nowait(Ended(SERVER, 0))
     assert (await task).code == 0
     assert play.notes.said == []
+
+
+def test_a_run_whose_agents_are_all_in_quarantine_is_not_to_be_resumed(tmp_path: Path) -> None:
+    """The hint says what helps: a new run."""
+    bounds = ("federation.max_update_norm=1e-9", "federation.quarantine_after=1")
+    failure = inproc(tiny("", *bounds), tmp_path / "run").failure
+    assert failure is not None
+    assert failure.hint.endswith(
+        "a resume keeps the quarantine: correct what was refused, and start a new run"
+    )

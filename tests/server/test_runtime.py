@@ -420,3 +420,43 @@ async def test_a_folder_that_cannot_be_written_is_named_at_the_start(tmp_path: P
             await server.run()
     assert caught.value.code == ExitCode.FAILED
     assert "directory" in caught.value.message
+
+
+async def test_after_a_run_without_anybody_left_the_hint_is_no_resume(tmp_path: Path) -> None:
+    """Everybody is in quarantine, which a resume keeps."""
+    settings = config(agents="0-1", rounds=3, max_update_norm=1.0, quarantine_after=1)
+    async with fleet(tmp_path / "run", settings, (1, 0)) as (server, _agents, running):
+        assert await running == ExitCode.QUORUM
+    assert "quarantine" in server.summary["why"]
+    assert server._next() == "a resume keeps the quarantine: correct what was refused, and start a new run"
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "evaluations.jsonl", "events.jsonl"])
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+async def test_a_journal_that_is_taken_away_ends_the_run_by_name(tmp_path: Path, name: str, how: str) -> None:
+    """What is written to it from then on would be lost unseen; a resume restores the rounds."""
+    settings = config(agents="0-1", rounds=4, evaluate_every=1)
+    path = tmp_path / "run" / name
+
+    class Thief(Told):
+        """Takes the journal away after round 2."""
+
+        def event(self, name: str, /, **fields: Any) -> None:
+            """Once."""
+            super().event(name, **fields)
+            if name == "round" and fields["round"] == 2:
+                path.rename(path.with_suffix(".old"))
+                if how == "replaced":
+                    path.write_bytes(path.with_suffix(".old").read_bytes())
+
+    told = Thief()
+    async with fleet(tmp_path / "run", settings, (1, 0), supervisor=told) as (server, _agents, running):
+        assert await running == ExitCode.FAILED
+    assert server.summary["why"].startswith(f"the run folder cannot be written: {name}: ")
+    if name != "metrics.jsonl":
+        return
+    path.unlink(missing_ok=True)
+    resumed = fleet(tmp_path / "run", settings, (1, 0), supervisor=Told(), resume=True)
+    async with resumed as (_server, _agents, running):
+        assert await running == ExitCode.OK
+    assert [line["round"] for line in lines(path)] == [1, 2, 3, 4]

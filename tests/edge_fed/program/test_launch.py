@@ -1,13 +1,15 @@
 """What every entry point does first."""
 
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import edge_fed
-from edge_fed.program.launch import PACKAGES
+from edge_fed.program.launch import PACKAGES, signals_end_at_once
 
 PREPARE = (
     "from edge_fed.program import launch; launch.prepare(); import os; print(os.environ['OMP_NUM_THREADS'])"
@@ -69,3 +71,45 @@ def test_what_was_out_of_sight_can_be_imported_later():
     """A bar on a terminal finds rich, a user's environment finds ssl."""
     code = "from edge_fed.program import launch; launch.import_lightly(); import ssl, rich.progress"
     subprocess.run([sys.executable, "-P", "-c", code], check=True)
+
+
+LOADING = """
+import sys
+from edge_fed.program.launch import signals_end_at_once
+with signals_end_at_once():
+    print("loading", flush=True)
+    try:
+        sys.stdin.read()
+    except BaseException:
+        print("swallowed", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_while_modules_load_ends_the_program_with_its_code(number, code):
+    """No trace, no default action, nothing that an import could swallow."""
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-c", LOADING],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"loading\n"
+    child.send_signal(number)
+    out, error = child.communicate(timeout=60)
+    assert (child.returncode, out, error) == (code, b"", b"")
+
+
+def test_afterwards_signals_mean_what_they_meant():
+    """A program has its own handlers then; a thread other than the main one can have none."""
+    before = signal.getsignal(signal.SIGTERM)
+    with signals_end_at_once():
+        assert signal.getsignal(signal.SIGTERM) is not before
+        thread = threading.Thread(target=_nothing)
+        thread.start()
+        thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def _nothing():
+    with signals_end_at_once():
+        pass
