@@ -26,6 +26,7 @@ from edge_fed.program import log
 from edge_fed.program.conversion import UNKNOWN_KEY, convert
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import end_on_failure
+from edge_fed.program.results import print_result
 from edge_fed.program.stopping import Stopping
 from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervisor
 from protocol.codec import encode
@@ -124,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
     def show(round_: int, rows: tuple[dict[str, Any], ...]) -> None:
         shown.update(round=round_, rows=list(rows))
         if not chosen.json and not chosen.supervised:
-            print(table(rows), flush=True)
+            print_result(table(rows))
 
     try:
         keys, key_file = _keys(chosen)
@@ -164,7 +165,7 @@ def main(arguments: list[str] | None = None) -> int:
         logger.exception(f"exit: {why}", code=int(code))
         supervisor.event("exit", code=int(code), why=why)
     if chosen.json and not chosen.supervised:
-        print(json.dumps({"goal": chosen.goal, "code": int(code), "why": why, **shown}), flush=True)
+        print_result(json.dumps({"goal": chosen.goal, "code": int(code), "why": why, **shown}))
     if program.busy:
         _leave_now(code)
     return int(code)

@@ -18,6 +18,7 @@ from edge_fed.program.accountant import require
 from edge_fed.program.config_file import load_config
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.guard import end_on_failure
+from edge_fed.program.results import print_result
 from edge_fed.program.run_folder import RunFolder
 from edge_fed.program.stopping import Stopping
 from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervisor
@@ -154,7 +155,7 @@ def _run(options: argparse.Namespace) -> ExitCode:
         supervisor.event("exit", code=int(ExitCode.FAILED), why=repr(error))
         return ExitCode.FAILED
     if options.json and not options.supervised:
-        print(json.dumps({"run_dir": str(folder.path), **program.summary}))
+        print_result(json.dumps({"run_dir": str(folder.path), **program.summary}))
     supervisor.event("exit", code=int(code), why=program.summary["why"])
     return code
 
