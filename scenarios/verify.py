@@ -72,6 +72,7 @@ def verify(run_dir: Path, progress: Callable[[int, int], None] | None = None) ->
         ConfigError: Its settings are none that a run can have.
     """
     folder = RunFolder.open(run_dir)
+    folder.check()
     try:
         record = read(folder)
     except Damaged as error:
