@@ -119,7 +119,7 @@ class Bench:
         self._done += 1
 
     def sample(self, params: F8, m: int, step: int, purpose: Purpose) -> Trajectories:
-        """m trajectories from the stream of this purpose and step."""
+        """Trajectories, m of them, from the stream of this purpose and step."""
         rng = stream(self.seed, self.task.agent, 0, step, purpose)
         return self.task.sample(params, [(m, rng)])[0]
 

@@ -19,7 +19,7 @@ FAMILIES: Table[MakeFamily] = Table(
         "gymnasium": Gymnasium,
         "navigation": Navigation,
         "pendulum": Pendulum,
-    "thermostats": Thermostats,
+        "thermostats": Thermostats,
     },
 )
 """Name in ``[environment] family`` -> constructor. A new family is one file and one line here."""

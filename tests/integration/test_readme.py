@@ -18,7 +18,17 @@ COMMANDS = [
     line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines() if not line.startswith("make")
 ]
 KEYS = [line for line in COMMANDS if re.match(r"python -m (server keygen|(server|agent) --keys)\b", line)]
-TERMINALS = [line for line in COMMANDS if re.match(r"python -m (server|agent)\b", line) and line not in KEYS]
+LIVING = [line for line in COMMANDS if line.startswith("python -m agent live")]
+OWN = [line for line in COMMANDS if line.startswith("edge-fed")]
+TERMINALS = [
+    line for line in COMMANDS if re.match(r"python -m (server|agent)\b", line) and line not in KEYS + LIVING
+]
+FILES = {
+    match[1]: text
+    for kind, text in BLOCKS
+    if kind in ("python", "toml") and (match := re.match(r"# (\S+)\n", text))
+}
+"""Blocks that begin with the name of their file."""
 SCENARIOS = [line for line in COMMANDS if line.startswith("python -m scenarios")]
 
 pytestmark = pytest.mark.processes
@@ -27,6 +37,8 @@ pytestmark = pytest.mark.processes
 def argv(line: str) -> list[str]:
     """The command, with this Python."""
     program, *arguments = shlex.split(line)
+    if program == "edge-fed":
+        return [str(Path(sys.executable).with_name("edge-fed")), *arguments]
     assert program == "python"
     return [sys.executable, *arguments]
 
@@ -54,7 +66,8 @@ def test_every_command_is_of_a_kind_that_is_run_here():
     """
     assert len(TERMINALS) == 3
     assert len(KEYS) == 3
-    assert sorted(TERMINALS + KEYS + SCENARIOS) == sorted(COMMANDS)
+    assert (len(LIVING), len(OWN)) == (1, 2)
+    assert sorted(TERMINALS + KEYS + LIVING + OWN + SCENARIOS) == sorted(COMMANDS)
     assert [text for kind, text in BLOCKS if kind == "sh" and "make" in text] == [
         "make demo\n",
         "make test\n",
@@ -76,6 +89,44 @@ def test_the_terminals(tmp_path):
     (folder,) = (tmp_path / "runs").iterdir()
     with np.load(folder / "checkpoints" / "round-000150.npz") as checkpoint:
         assert np.isfinite(checkpoint["params"]).all()
+    (life,) = LIVING
+    (said,) = played([life], tmp_path)
+    assert "alarm" in said
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("network", ["mlp", "torch"])
+def test_your_own_fleet(network, tmp_path):
+    """A user's environment, network and one TOML, as typed: checked, trained, and newcomers onboarded.
+
+    Without torch the table of the policy is left out, as the README offers.
+    """
+    if network == "torch":
+        pytest.importorskip("torch", reason="torch is not installed: make test EXTRAS=torch")
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    if network == "mlp":
+        (tmp_path / "net.py").unlink()
+        text = FILES["tanks.toml"]
+        begin, end = text.index("[policy]"), text.index("[algorithm]")
+        (tmp_path / "tanks.toml").write_text(text[:begin] + text[end:])
+    check, run = OWN
+    (said,) = played([check], tmp_path)
+    assert "fit for a run" in said
+    (said,) = played([f"{run} --json"], tmp_path)
+    found = json.loads(said)
+    assert (found["success"], found["rounds"]) == (True, 20)
+    rows = found["metrics"]["onboarding"]
+    assert {row["goal"] for row in rows} == {6, 7}
+    assert {row["init"] for row in rows} == {"learned", "careful", "random"}
+
+
+def test_the_files_are_as_short_as_promised():
+    """A 30-line environment and a 10-line module, blank lines and the names of files aside."""
+    lines = {name: [line for line in text.splitlines()[1:] if line.strip()] for name, text in FILES.items()}
+    assert set(lines) == {"tank.py", "net.py", "tanks.toml"}
+    assert len(lines["tank.py"]) <= 30
+    assert len(lines["net.py"]) <= 10
 
 
 def test_the_keys(tmp_path):
@@ -108,7 +159,7 @@ def test_the_scenario_commands(tmp_path):
 @pytest.mark.parametrize("runtime", ["inproc", "processes"])
 def test_the_commented_scenario(runtime, tmp_path):
     """The example is right, runs, meets what it expects, and gives the plain loop's bits."""
-    (example,) = (text for kind, text in BLOCKS if kind == "toml")
+    (example,) = (text for kind, text in BLOCKS if kind == "toml" and text not in FILES.values())
     (tmp_path / "my-fleet.toml").write_text(example)
     found = []
     for name in ("plain", runtime):

@@ -18,8 +18,8 @@ Rewards:
     calls the reward of a step is taken as the reward of the state before it.
 
 Episode end:
-    After H+1 actions, or when ``terminated`` or ``truncated`` comes earlier; what follows counts nowhere, also
-    of an episode that was only cut by time (``bootstrap``).
+    After H+1 actions, or when ``terminated`` or ``truncated`` comes earlier; what follows counts nowhere,
+    also of an episode that was only cut by time (``bootstrap``).
 
 Success:
     ``info["is_success"]`` at any step; none if ``success`` is false.
