@@ -115,7 +115,7 @@ def draw_arms(table: Results, title: str, shown: Shown) -> "Figure":
     )
     axes = figure.subplots()
     for row, (arm, (_, values)) in enumerate(found.items()):
-        _row(axes, row, values, _summary(table, arm, values))
+        draw_row(axes, row, values, summary_of(table, arm, values))
     axes.set_yticks(range(len(found)), [arm_label(arm) for arm in found], parse_math=False)
     axes.set_ylim(len(found) - 0.5, -0.5)  # the first arm on top
     axes.grid(visible=False, axis="y")
@@ -142,7 +142,7 @@ def _newest(table: Results, arm: str, shown: Shown) -> tuple[int, Values]:
     return max(curve.items())
 
 
-def _summary(table: Results, arm: str, values: Values) -> Summary | None:
+def summary_of(table: Results, arm: str, values: Values) -> Summary | None:
     """None: of one seed there is no interval.
 
     Raises:
@@ -156,7 +156,7 @@ def _summary(table: Results, arm: str, values: Values) -> Summary | None:
         raise ConfigError(error.faults, f"{table.source}:{arm}") from None
 
 
-def _row(axes: "Axes", row: int, values: Values, summary: Summary | None) -> None:
+def draw_row(axes: "Axes", row: int, values: Values, summary: Summary | None) -> None:
     """Points spread over the height of the row, so that equal ones are seen; the figures stand beside it."""
     aside = row + 0.22 * np.sin(2.4 * np.arange(len(values)))
     axes.plot([*values.values()], aside, "o", color=BLUE, alpha=0.45, markersize=3.5, markeredgewidth=0)

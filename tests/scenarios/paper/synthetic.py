@@ -147,3 +147,15 @@ def all_tables() -> dict[str, Results]:
 def without(results: Results, arm: str) -> Results:
     """The table as if one arm had not run."""
     return Results(results.source, tuple(row for row in results.rows if row.arm != arm))
+
+
+def newcomers(study: str, specialist: float = 23.0) -> Results:
+    """Held-out rows of three methods, zero-shot 21 and 22 after a step of any kind, beside both ends."""
+    cells: list[tuple] = []
+    for arm in VARIANTS:
+        cells.append((arm, "learned", 0, 30, "return", around(21)))
+        cells += [(arm, policy, 100, 30, "return", around(22)) for policy in ("learned", "careful", "tuned")]
+    cells.append(("scratch", "scratch", 100, 0, "return", around(21.5)))
+    cells.append(("specialist", "scratch", 9000, 0, "return", around(specialist)))
+    cells.append(("uniform", "learned", 0, 0, "return", around(19)))
+    return table(study, cells)
