@@ -109,11 +109,12 @@ def test_the_grid_shows_all_protocols_beside_the_publication(tmp_path):
     found = supervised_table({STUDY: results()}, tmp_path, make=False, told=print)
     heads, rows = grid(found)
     assert heads == ["row", "method", "published", "ours, test (LEAKS)", "ours, train", "ours, split", "n"]
-    assert rows[3][1:4] == ["Per-FedAvg (HF)", "79.85", "80.05 (79.85 to 80.25)"]
-    assert rows[0][0] == "MNIST, tau = 10, alpha = 0.01"
-    assert len(rows) == 24
+    assert rows[0][:4] == ["MNIST, tau = 10, alpha = 0.01", "always one's commonest class", "", "50.00"]
+    assert rows[4][1:4] == ["Per-FedAvg (HF)", "79.85", "80.05 (79.85 to 80.25)"]
+    assert rows[25][3] == "60.00", "without the first half's images, every user of the second has one class"
+    assert len(rows) == 6 * 5
     _, nothing = grid(supervised_table({}, tmp_path, make=False, told=print))
-    assert {cell for row in nothing for cell in row[3:6]} == {"not run"}
+    assert {cell for row in nothing for cell in row[3:6]} == {"not run", "50.00", "60.00"}
     assert found.diversity == []
 
 
