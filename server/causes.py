@@ -27,6 +27,7 @@ RUN = Cause("run")
 NOBODY_CAME = Cause("server", "federation.join_deadline_s")
 
 STOPS: dict[ExitCode, Cause] = {
+    ExitCode.OK: Cause("supervisor"),  # by a program that holds the server: a benchmark
     ExitCode.FAILED: Cause("disk"),
     ExitCode.STOPPED: Cause("supervisor"),
     ExitCode.INTERRUPTED: Cause("signal"),

@@ -28,6 +28,6 @@ def test_a_cell_of_the_paper_equals_the_networked_run(tmp_path, runtime):
     measured = {
         (row.policy, row.m): row.value
         for row in cell.rows
-        if row.outcome == "return" and row.policy in ("learned", "scratch", "random")
+        if row.outcome == "return" and row.policy in ("learned", "careful", "scratch", "random")
     }
     assert {place: sum(values) / len(values) for place, values in by_place.items()} == measured

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent.state_store import StateStore
 from edge_fed.program.run_folder import RunFolder
 from scenarios.campaign.checks import CHECKS, judge
 from scenarios.campaign.evidence import read
@@ -98,9 +99,11 @@ def other_state(folder: Path) -> None:
 
 def many_states(folder: Path) -> None:
     """An agent never forgets."""
-    path = states(folder, 1)[-1]
+    store = StateStore.of_agent(folder / "agents", RunFolder.open(folder).run_id, 1)
+    newest = store.get(max(store.tags()))
+    assert newest is not None
     for tag in (1, 2):
-        path.with_name(f"state-00000{tag}.npz").write_bytes(path.read_bytes())
+        store.put(tag, newest)
 
 
 def raw_line(folder: Path) -> None:
