@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 STYLES: dict[str, dict[str, Any]] = {
     "learned": {"label": "learned initialization, one step", "marker": "o", "color": "tab:blue"},
+    "careful": {"label": "the same, tried before it is taken", "marker": "D", "color": "tab:green"},
     "scratch": {"label": "from scratch", "marker": "s", "color": "tab:orange"},
     "random": {"label": "untrained policy", "linestyle": ":", "color": "tab:gray"},
 }
