@@ -139,6 +139,8 @@ def all_tables() -> dict[str, Results]:
             "curvature-claims", {"guarded": 2.1, "first_order": 2.2, "placebo-random": 1.9}
         ),
         "grid-claims": claims("grid-claims", {"first_order": 0.9, "exact": 0.92}),
+        "thermostats": newcomers("thermostats"),
+        "cartpole": newcomers("cartpole"),
     }
     assert set(LEARNED) == set(M_ADAPT) and set(FROM_SCRATCH) == set(SCRATCH)
     return tables
