@@ -18,9 +18,11 @@ from typing import Any
 
 from edge_fed.errors import EdgeFedError
 
-OURS = frozenset({"agent", "edge_fed", "protocol", "scenarios", "server"})
+OURS = frozenset({"agent", "docs", "edge_fed", "protocol", "scenarios", "server", "tests"})
 EXAMPLES = "scenarios.examples."  # written to be named, like a user's
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+USER_FAULTS = (Exception, SystemExit, GeneratorExit)
+"""What a user's code may raise: a program or a thread must not end because it calls ``sys.exit``."""
 
 
 class UserCodeError(EdgeFedError, ValueError):
@@ -53,7 +55,7 @@ def load(name: str, what: str, folder: Path | None = None) -> Any:
         sys.path.insert(0, str(folder))
     try:
         found = importlib.import_module(module)
-    except Exception as error:
+    except USER_FAULTS as error:
         raise UserCodeError(f"{what}: importing {module} failed: {type(error).__name__}: {error}") from error
     origin = Path(found.__file__ or "").resolve()
     if folder not in origin.parents:  # an installed module of that name was imported before

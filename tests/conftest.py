@@ -15,6 +15,7 @@ pin_threads()
 import hypothesis  # noqa: E402 (after the pinning)
 import pytest  # noqa: E402
 
+from edge_fed import user_code  # noqa: E402
 from tests import leaks  # noqa: E402
 
 # The same examples on every machine, and no deadline: the cores are shared and noisy.
@@ -37,3 +38,9 @@ def _no_leaks() -> Iterator[None]:
     left = leaks.find(before)
     if left:
         pytest.fail("the test left behind: " + "; ".join(left), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def _tests_are_user_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments and networks of the tests are named as a user's; programs refuse the folder `tests`."""
+    monkeypatch.setattr(user_code, "OURS", user_code.OURS - {"tests"})

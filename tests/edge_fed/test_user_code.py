@@ -1,10 +1,12 @@
 """Code of users: what is loaded, and above all what is not."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from edge_fed.user_code import UserCodeError, is_user_code, load
+from edge_fed import user_code
+from edge_fed.user_code import OURS, UserCodeError, is_user_code, load
 
 
 @pytest.fixture
@@ -34,10 +36,26 @@ def test_what_is_installed_is_not_reached_by_name(folder, name):
         load(name, "id")
 
 
-def test_edge_fed_itself_is_not_reached_by_name():
+@pytest.mark.parametrize(
+    "name",
+    [
+        "edge_fed.program.files:write_atomic",
+        "tests.edge_fed.test_torch_faults:run_without_torch",
+        "docs.run_policy:load",
+    ],
+)
+def test_edge_fed_itself_is_not_reached_by_name(name, monkeypatch):
     """A program that is started in a clone of edge_fed has its packages in the working directory."""
-    with pytest.raises(UserCodeError, match=r"edge_fed\.program\.files is a part of edge_fed"):
-        load("edge_fed.program.files:write_atomic", "id")
+    monkeypatch.setattr(user_code, "OURS", OURS)
+    with pytest.raises(UserCodeError, match="is a part of edge_fed"):
+        load(name, "id")
+
+
+def test_every_folder_of_python_in_the_repository_is_ours():
+    """A folder that comes along later is refused as well, or this says so."""
+    root = Path(__file__).parents[2]
+    folders = {path.relative_to(root).parts[0] for path in root.glob("[a-z]*/**/*.py")}
+    assert folders - {"build", "runs"} <= OURS
 
 
 @pytest.mark.parametrize("name", ["run", "LIMIT", "also", "subprocess"])
@@ -85,3 +103,11 @@ def test_faults_name_the_setting_and_the_cause(folder):
         load("plant_c:mke", "environment args id")
     with pytest.raises(UserCodeError, match="importing broken_c failed: ZeroDivisionError"):
         load("broken_c:make", "id")
+
+
+@pytest.mark.parametrize("fault", ["SystemExit", "GeneratorExit"])
+def test_a_file_that_ends_the_program_is_named_instead(folder, fault):
+    """A script without a main guard calls ``sys.exit`` when it is imported."""
+    (folder / f"script_{fault.lower()}.py").write_text(f"raise {fault}(0)\n")
+    with pytest.raises(UserCodeError, match=f"importing script_{fault.lower()} failed: {fault}: 0"):
+        load(f"script_{fault.lower()}:make", "id")

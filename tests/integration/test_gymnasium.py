@@ -1,5 +1,6 @@
 """A user's environment: the same bits in all runtimes, after deaths, and from a folder of one's own."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,18 +12,27 @@ from scenarios.plain import run_plain
 from scenarios.timeline import Scenario
 from scenarios.verify import verify
 from scenarios.watching import Silent
-from tests.edge_fed.gym.toy_envs import MODULE
+from tests.edge_fed.gym import toy_envs
 from tests.integration.test_equality import assert_equal_to_plain, hashes, networked, scenario_of
 from tests.scenarios.test_script import action
 
 SETTINGS = (
     "environment.family=gymnasium",
-    f'environment.args={{ id = "{MODULE}:Corridor", goals = 4, held_out = 1, '
+    'environment.args={ id = "corridors:Corridor", goals = 4, held_out = 1, '
     "env_args = { gain = { uniform = [0.5, 2.0] } } }",
     "algorithm.baseline=value",
     "algorithm.inner_step_size=0.1",
 )
 RESTART = (action("restart", "1", "at_round = 3", 'point = "trained"'),)
+
+
+@pytest.fixture(autouse=True)
+def corridors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs refuse the folder `tests`: the environments are copied to where a user's are."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    shutil.copy(toy_envs.__file__, tmp_path / "corridors.py")
+    monkeypatch.delitem(sys.modules, "corridors", raising=False)
 
 
 def corridor(*timeline: str) -> Scenario:
