@@ -13,6 +13,7 @@ from edge_fed.datasets.base import U1, Indices, Kept, Part
 from edge_fed.errors import MissingData
 
 RECORD = 3073
+CLASSES = 10
 BATCHES = {"train": tuple(f"data_batch_{k}.bin" for k in range(1, 6)), "test": ("test_batch.bin",)}
 INNER, ARCHIVE = "cifar-10-batches-bin", "cifar-10-binary.tar.gz"
 
@@ -50,10 +51,15 @@ class CifarBinary:
         return self._kept(part, lambda: self._read(part))
 
     def _read(self, part: Part) -> U1:
-        data = b"".join(self._batches(part))
-        if not data or len(data) % RECORD:
-            raise MissingData(f"{self._folder}: {part} files of {len(data)} bytes are no records of {RECORD}")
-        return np.frombuffer(data, np.uint8).reshape(-1, RECORD)
+        batches = self._batches(part)
+        place = self._folder if self._plain else self._archive
+        for name, data in zip(BATCHES[part], batches, strict=True):
+            # Each by itself: a cut file and a longer one together would pass, every label behind them wrong.
+            if not data or len(data) % RECORD:
+                raise MissingData(f"{place}: {name} of {len(data)} bytes is no records of {RECORD} bytes")
+            if max(data[::RECORD]) >= CLASSES:
+                raise MissingData(f"{place}: {name} has a label {max(data[::RECORD])}, expected 0 to 9")
+        return np.frombuffer(b"".join(batches), np.uint8).reshape(-1, RECORD)
 
     def _batches(self, part: Part) -> list[bytes]:
         if self._plain:

@@ -67,12 +67,29 @@ def test_missing_and_damaged_files_are_named(tmp_path):
     with pytest.raises(MissingData, match=r"neither cifar-10-binary.tar.gz nor its files test_batch.bin"):
         CifarBinary(tmp_path)
     (write(tmp_path) / "test_batch.bin").write_bytes(b"\0" * 3072)
-    with pytest.raises(MissingData, match="test files of 3072 bytes are no records of 3073"):
+    with pytest.raises(MissingData, match=r"test_batch\.bin of 3072 bytes is no records of 3073"):
         CifarBinary(tmp_path).labels("test")
     (tmp_path / "test_batch.bin").unlink()
     (tmp_path / "cifar-10-binary.tar.gz").write_bytes(b"no archive")
     with pytest.raises(MissingData, match=r"tar.gz cannot be read"):
         CifarBinary(tmp_path).labels("test")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({1: lambda d: d[:-5], 3: lambda d: d + b"\0" * 5}, r"data_batch_2\.bin of 6141 bytes"),
+        ({4: lambda _: b""}, r"data_batch_5\.bin of 0 bytes"),
+        ({0: lambda d: b"\x0a" + d[1:]}, r"data_batch_1\.bin has a label 10"),
+    ],
+)
+def test_each_file_is_checked_by_itself(tmp_path, changed, message):
+    """A cut file and a longer one, an empty one, and a label that is none: refused by the file's name."""
+    write(tmp_path)
+    for k, change in changed.items():
+        (tmp_path / NAMES[k]).write_bytes(change(records(NAMES[k])))
+    with pytest.raises(MissingData, match=message):
+        CifarBinary(tmp_path).labels("train")
 
 
 def npz(folder):
