@@ -24,6 +24,7 @@ MNIST = {
     "t10k-labels": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
 PIXELS = 784
+CLASSES = 10
 
 
 class Idx:
@@ -55,8 +56,19 @@ class Idx:
         return "MNIST" if digest == MNIST["train-images"] else f"IDX files {digest[:12]} (not MNIST)"
 
     def labels(self, part: Part) -> U1:
-        """All labels of a part, ``[n]``."""
-        return _array(self._raw(f"{FILES[part]}-labels"), 1, self._paths[f"{FILES[part]}-labels"])
+        """All labels of a part, ``[n]``; one per image.
+
+        Raises:
+            MissingData: A file is damaged, there are more or fewer labels than images, or one is no class.
+        """
+        path = self._paths[f"{FILES[part]}-labels"]
+        labels = _array(self._raw(f"{FILES[part]}-labels"), 1, path)
+        images = len(self._images(part))
+        if len(labels) != images:
+            raise MissingData(f"{path} holds {len(labels)} labels for the {images} images beside it")
+        if labels.max(initial=0) >= CLASSES:
+            raise MissingData(f"{path} has a label {labels.max()}, expected 0 to {CLASSES - 1}")
+        return labels
 
     def rows(self, part: Part, indices: Indices) -> U1:
         """Pixels, ``[k, 784]``."""

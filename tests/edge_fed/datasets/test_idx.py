@@ -90,6 +90,21 @@ def test_damaged_files_are_named(tmp_path, change, message):
         (source.labels("train"), source.rows("train", np.array([0])))
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (LABELS["train"][:5], r"train-labels-idx1-ubyte holds 5 labels for the 6 images"),
+        (np.append(LABELS["train"], LABELS["train"]), r"train-labels-idx1-ubyte holds 12 labels for the 6"),
+        (LABELS["train"] + np.uint8(1), r"train-labels-idx1-ubyte has a label 10, expected 0 to 9"),
+    ],
+)
+def test_labels_belong_to_images_and_are_classes(tmp_path, labels, message):
+    """Fewer, more, and one that no output stands for: refused by name before anything is drawn from them."""
+    (write(tmp_path) / "train-labels-idx1-ubyte").write_bytes(idx(labels))
+    with pytest.raises(MissingData, match=message):
+        Idx(tmp_path, only_mnist=False).labels("train")
+
+
 def test_a_damaged_archive_is_named(tmp_path):
     """A .gz that is none."""
     (write(tmp_path, compress=True) / "train-labels-idx1-ubyte.gz").write_bytes(b"no gzip")
