@@ -1,7 +1,8 @@
 """How many trajectories a device may begin in a day (UTC), counted on disk: a restart forgets none.
 
 An episode is counted before it begins: one that a crash ends was on the plant all the same. A clock that is
-set back gives no second budget for the same day.
+set back by up to a day gives no second budget; one that is further behind the count is wrong now or was wrong
+then, and a person says which.
 """
 
 import datetime
@@ -14,6 +15,7 @@ from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.files import read_regular, write_atomic
 
 Day = datetime.date
+A_DAY = datetime.timedelta(days=1)
 
 
 class BudgetSpent(EdgeFedError):
@@ -37,7 +39,7 @@ class DailyBudget:
         now: Seconds since the epoch.
 
     Raises:
-        ProgramError: The file is there and cannot be read.
+        ProgramError: The file is there and cannot be read, or its day is more than one ahead of the clock.
     """
 
     def __init__(self, path: Path, limit: int | None, now: Callable[[], float]) -> None:
@@ -45,12 +47,14 @@ class DailyBudget:
         self._limit = limit
         self._now = now
         self._day, self._used = self._read() if limit is not None else (Day.min, 0)
+        self._today()  # wrong by days: said at the start, not before the first episode
 
     def insist(self, need: int, what: str) -> None:
         """Makes sure of so many trajectories before the first of them.
 
         Raises:
             BudgetSpent: Fewer are left; says how many, for what, and when there are more.
+            ProgramError: The clock is more than a day behind the day that was counted on.
         """
         if self._limit is None:
             return
@@ -58,9 +62,7 @@ class DailyBudget:
         left = self._limit - (self._used if today == self._day else 0)
         if left >= need:
             return
-        tomorrow = datetime.datetime.combine(
-            today + datetime.timedelta(days=1), datetime.time(), datetime.UTC
-        )
+        tomorrow = datetime.datetime.combine(today + A_DAY, datetime.time(), datetime.UTC)
         raise BudgetSpent(
             f"the daily budget of {self._limit} trajectories has {max(0, left)} left, {what} needs {need}; "
             f"back at {tomorrow:%Y-%m-%dT%H:%MZ}",
@@ -72,6 +74,7 @@ class DailyBudget:
 
         Raises:
             BudgetSpent: None is left.
+            ProgramError: As `insist`.
         """
         if self._limit is None:
             return
@@ -85,15 +88,23 @@ class DailyBudget:
 
     def _today(self) -> Day:
         """By the clock, but never before a day that was counted on already."""
-        return max(self._day, datetime.datetime.fromtimestamp(self._now(), datetime.UTC).date())
+        clock = datetime.datetime.fromtimestamp(self._now(), datetime.UTC).date()
+        if self._day - clock > A_DAY:
+            why = f"{self._path} counts trajectories of {self._day}, and the clock says {clock}"
+            hint = "set the clock, or remove the file: the plant may then begin a whole day's budget again"
+            raise ProgramError(ExitCode.USAGE, why, hint)
+        return max(self._day, clock)
 
     def _read(self) -> tuple[Day, int]:
         try:
             found = json.loads(read_regular(self._path))
-            return Day.fromisoformat(found["day"]), int(found["used"])
+            day, used = Day.fromisoformat(found["day"]), found["used"]
+            if type(used) is not int or used < 0:
+                raise ValueError(f"used is no count: {used!r}")
+            return day, used
         except FileNotFoundError:
             return Day.min, 0
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             why = f"the count of today's trajectories cannot be read: {self._path}: {error!r}"
             hint = "delete the file if the plant may begin a whole day's budget again"
             raise ProgramError(ExitCode.USAGE, why, hint) from error

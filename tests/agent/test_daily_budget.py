@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.daily_budget import BudgetSpent, DailyBudget
-from edge_fed.program.exit_codes import ProgramError
+from edge_fed.program.exit_codes import ExitCode, ProgramError
 
 NOON = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC).timestamp()
 DAY = 86_400.0
@@ -69,9 +69,37 @@ def test_a_clock_that_is_set_back_gives_no_second_budget(tmp_path: Path, clock: 
         budget.spend()
 
 
+@pytest.mark.parametrize("ahead", ["2026-12-02", "2046-11-30", "9999-12-31"])
+def test_a_count_of_the_future_is_named(ahead: str, tmp_path: Path, clock: Clock) -> None:
+    """One start with a wrong clock must not lock the plant for years: file, day, clock and remedy."""
+    (tmp_path / "day.json").write_text(f'{{"day": "{ahead}", "used": 1}}')
+    with pytest.raises(
+        ProgramError, match=rf"day\.json counts .* of {ahead}, and the clock says 2026-11-30"
+    ) as found:
+        DailyBudget(tmp_path / "day.json", 2, clock)
+    assert found.value.code is ExitCode.USAGE and "set the clock, or remove the file" in found.value.hint
+
+
+def test_a_clock_that_is_mended_in_between_is_named_too(tmp_path: Path, clock: Clock) -> None:
+    """The program ran ahead of the day: it says so and does not wait for that day."""
+    budget = DailyBudget(tmp_path / "day.json", 2, clock)
+    budget.spend()
+    clock.now -= 2 * DAY
+    for spends in (budget.spend, lambda: budget.insist(1, "an episode")):
+        with pytest.raises(ProgramError, match="the clock says 2026-11-28"):
+            spends()
+
+
 def test_a_count_that_cannot_be_read_is_named(tmp_path: Path, clock: Clock) -> None:
     """A torn file must not mean a whole new budget: a person decides."""
-    for text in ("", "{}", '{"day": "yesterday", "used": 1}', '{"day": "2026-11-30", "used": null}'):
+    used = ("null", "1e400", "-100", "1.5", "true", '"1"', "[" * 50_000)
+    bad = (
+        "",
+        "{}",
+        '{"day": "yesterday", "used": 1}',
+        *(f'{{"day": "2026-11-30", "used": {text}}}' for text in used),
+    )
+    for text in bad:
         (tmp_path / "day.json").write_text(text)
         with pytest.raises(ProgramError, match=r"day\.json") as found:
             DailyBudget(tmp_path / "day.json", 2, clock)
