@@ -26,7 +26,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 def _start(row: dict[str, Any]) -> str:
     if row["init"] == "careful":
-        return f"careful, {row['factor']:g} of the step" if row["factor"] else "careful, no step"
+        part = "the whole" if row["factor"] == 1 else f"{row['factor']:g} of the"
+        return f"careful, {part} step" if row["factor"] else "careful, no step"
     adapted = ", one step" if row["m_adapt"] else ", not adapted"
     return f"learned{adapted}" if row["init"] == "learned" else f"from {row['init']}"
 

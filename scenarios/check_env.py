@@ -190,8 +190,10 @@ def _print(result: Result, console: Console) -> None:
             f"{1000 * speed['make_s']:.1f} ms to make one"
         )
     errors = sum(finding["level"] == "error" for finding in result["findings"])
-    many = f"{errors} error{'s' if errors > 1 else ''}, mend the first one first"
-    say(f"\n{many if errors else 'fit for a run'}")
+    if errors:
+        say(f"\n{errors} error{'s' if errors > 1 else ''}, mend the first one first")
+    else:
+        say("\nthe environment is fit for a run; settings and policy: python -m scenarios check")
 
 
 def _with(kwargs: Result | None) -> str:

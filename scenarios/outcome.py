@@ -31,8 +31,8 @@ class Failure(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-class Signalled(Exception):
-    """SIGINT or SIGTERM came while no loop was running."""
+class Signalled(BaseException):
+    """SIGINT or SIGTERM came while no loop was running; like KeyboardInterrupt, no fault of what it stops."""
 
     def __init__(self, number: int) -> None:
         self.signal = signal.Signals(number)

@@ -66,7 +66,7 @@ def test_every_command_is_of_a_kind_that_is_run_here():
     """
     assert len(TERMINALS) == 3
     assert len(KEYS) == 3
-    assert (len(LIVING), len(OWN)) == (1, 2)
+    assert (len(LIVING), len(OWN)) == (1, 3)
     assert sorted(TERMINALS + KEYS + LIVING + OWN + SCENARIOS) == sorted(COMMANDS)
     assert [text for kind, text in BLOCKS if kind == "sh" and "make" in text] == [
         "make demo\n",
@@ -110,9 +110,11 @@ def test_your_own_fleet(network, tmp_path):
         text = FILES["tanks.toml"]
         begin, end = text.index("[policy]"), text.index("[algorithm]")
         (tmp_path / "tanks.toml").write_text(text[:begin] + text[end:])
-    check, run = OWN
-    (said,) = played([check], tmp_path)
+    check_env, check, run = OWN
+    (said,) = played([check_env], tmp_path)
     assert "fit for a run" in said
+    (said,) = played([check], tmp_path)
+    assert "right" in said
     (said,) = played([f"{run} --json"], tmp_path)
     found = json.loads(said)
     assert (found["success"], found["rounds"]) == (True, 10)
