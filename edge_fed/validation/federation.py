@@ -94,8 +94,9 @@ def onboarding_faults(config: RunConfig, family: Goals | None) -> Iterator[Fault
         budgets = getattr(onboarding, name)
         if len(set(budgets)) != len(budgets):
             yield Fault(f"onboarding.{name}", "names a number of trajectories twice")
+    baseline = config.algorithm.adapt_baseline or getattr(family, "adapt_baseline", None)
     for index, budget in enumerate(onboarding.m_adapt):
-        if budget == 1 and config.algorithm.adapt_baseline == "loo":
+        if budget == 1 and baseline == "loo":
             message = "is 1, but adapt_baseline 'loo' compares each trajectory with the others"
             yield Fault(f"onboarding.m_adapt.{index}", message, "give it 0 or at least 2")
     for index, budget in enumerate(onboarding.scratch):

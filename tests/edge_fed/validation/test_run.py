@@ -181,6 +181,12 @@ WRONG = [
         "onboarding.scratch.1",
         ["is 30, no multiple of scratch_batch = 20"],
     ),
+    (  # the family's own baseline
+        "[environment]\nfamily = 'cartpole'\n[onboarding]\nm_adapt=[0, 1]",
+        4,
+        "onboarding.m_adapt.1",
+        ["is 1", "'loo' compares"],
+    ),
     (
         "[algorithm]\nadapt_baseline='loo'\n[onboarding]\nm_adapt=[0, 1]",
         4,
@@ -215,6 +221,8 @@ RIGHT = [
     "[algorithm]\nvariant = 'fedavg_pg'\nhessian_batch = 0\nbaseline = 'loo'\ninner_batch = 1",
     "[algorithm]\nvariant = 'exact'\ncurvature = 'causal'\nguard = 0.5\nbaseline = 'value'",
     "[[agents]]\ngoals = '0-5'\n[onboarding]\ngoals = '0'",
+    "[onboarding]\nm_adapt = [0, 1]",
+    "[environment]\nfamily = 'cartpole'\n[algorithm]\nadapt_baseline = 'none'\n[onboarding]\nm_adapt = [1]",
     "[algorithm]\ncorrection = 'control_variate'\nparticipation = 0.5",
     "[algorithm]\naggregation = 'weighted'\nouter_step_size = 0",
     "[algorithm]\nrule = 'krum'\nbyzantine = 1",
