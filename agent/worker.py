@@ -136,10 +136,10 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            performer: Performer | Exception
+            performer: Performer | BaseException
             try:
                 performer = self._make()  # before there is work: its imports take as long as connecting
-            except Exception as error:
+            except BaseException as error:
                 performer = error
             while (item := self._queue.get()) is not None:
                 work, stop = item
@@ -148,16 +148,16 @@ class Worker:
         finally:
             self._ended()
 
-    def _perform(self, performer: Performer | Exception, work: e.Work, stop: threading.Event) -> None:
+    def _perform(self, performer: Performer | BaseException, work: e.Work, stop: threading.Event) -> None:
         try:
-            if isinstance(performer, Exception):
+            if isinstance(performer, BaseException):
                 raise performer
             event = performer.perform(work, self._watch(work, stop))
         except Stopped:
             return
         except BudgetSpent as error:
             event = e.Spent(work.number, str(error), error.for_s)
-        except Exception as error:
+        except BaseException as error:  # also sys.exit in a user's code: a thread must not end in silence
             event = failure(work, error)
         if not stop.is_set():
             self._deliver(event)
@@ -179,7 +179,7 @@ class Worker:
         self.says = text
 
 
-def failure(work: e.Work, error: Exception) -> e.Failed:
+def failure(work: e.Work, error: BaseException) -> e.Failed:
     """What an exception in work means for the agent; call it where the exception is handled."""
     name, text = type(error).__name__, str(error)
     if isinstance(error, UpdateRefused):

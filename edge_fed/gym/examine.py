@@ -5,6 +5,7 @@ played before it, beside it or in another instance. Equal bits in all runtimes, 
 common random numbers rest on that.
 """
 
+import contextlib
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from edge_fed.envs.gymnasium.play import Episode, Play
 from edge_fed.envs.gymnasium.spaces import refusals
 from edge_fed.errors import BadEnvironment
 from edge_fed.gym.findings import NOT_PROVED, Examination, Finding, measured, remarks, suggestions
+from edge_fed.user_code import USER_FAULTS
 
 EPISODES = 8  # behind what is said of lengths, rewards and ranges
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|^(WARN|ERROR): ")
@@ -55,7 +57,7 @@ class _Workshop:
     def close(self) -> None:
         """Closes what was made."""
         for env in self.envs:
-            if hasattr(env, "close"):
+            with contextlib.suppress(*USER_FAULTS):  # what has no close, too
                 env.close()
 
 
@@ -98,7 +100,7 @@ def _by_gymnasium(env: Any) -> Iterator[Finding]:
         try:
             # Both skipped checks make the environment from its spec, which a user's wrapper has not
             check_env(env, skip_render_check=True, skip_close_check=True)
-        except Exception as error:  # it raises whatever fits, and whatever the environment raises
+        except USER_FAULTS as error:  # it raises whatever fits, and whatever the environment raises
             yield Finding("error", GYMNASIUM, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
     said = dict.fromkeys(COLOURS.sub("", COLOURS.sub("", str(warning.message))) for warning in caught)
     for text in said:

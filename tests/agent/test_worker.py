@@ -22,7 +22,7 @@ class Steps:
     def __init__(self) -> None:
         self.begun: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         self.go_on = threading.Semaphore(0)
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def perform(self, work: e.Work, progress: Any) -> e.Event:
         """Steps; each waits for the test's permission."""
@@ -106,11 +106,13 @@ def test_the_delay_of_a_slow_device_is_interruptible(bench: Bench) -> None:
     [
         (e.Train(1, 1, np.zeros(1)), NonFinite("step 2"), ExitCode.FAILED, True),
         (e.Train(1, 1, np.zeros(1)), KeyError("x"), ExitCode.FAILED, False),
+        (e.Train(1, 1, np.zeros(1)), SystemExit(0), ExitCode.FAILED, False),
+        (e.Train(1, 1, np.zeros(1)), KeyboardInterrupt("a plant's own"), ExitCode.FAILED, False),
         (e.Build(1, {}, b""), UnknownGoal("goals 0 to 8"), ExitCode.REFUSED, False),
     ],
 )
 def test_errors_become_events(
-    work: e.Work, error: Exception, code: ExitCode, refused: bool, bench: Bench
+    work: e.Work, error: BaseException, code: ExitCode, refused: bool, bench: Bench
 ) -> None:
     """A refused step is no defect; a bug comes with place and trace; a build that fails is a refusal."""
     bench.steps.error = error
@@ -141,11 +143,12 @@ def test_data_that_are_not_there_are_the_agent_s_to_name(bench: Bench) -> None:
     assert "EDGE_FED_DATA" in event.hint and not event.trace
 
 
-def test_a_performer_that_cannot_be_made_fails_the_first_work() -> None:
+@pytest.mark.parametrize("kind", [ImportError, SystemExit])
+def test_a_performer_that_cannot_be_made_fails_the_first_work(kind: type[BaseException]) -> None:
     """An import that fails in the thread reaches the agent as an event, not as a dead thread."""
 
     def make() -> Performer:
-        raise ImportError("no module named torch")
+        raise kind("no module named torch")
 
     delivered: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
     worker = Worker(make, delivered.put)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from edge_fed.config import PolicyConfig, RunConfig
@@ -30,6 +31,8 @@ BAD = {
     "tuple": ("forward returns tuple", "one float tensor"),
     "integers": ("forward returns torch.int64", "one float tensor"),
     "fails": (r"forward fails on observations float32\[4, 2\]: RuntimeError", "observation_shape"),
+    "exits": (r"forward fails on observations float32\[4, 2\]: SystemExit: 0", "observation_shape"),
+    "constructor exits": ("calling it with num_actions, how failed: SystemExit: no file", "kwargs"),
     "once": ("it cannot be differentiated twice", "no second derivative"),
 }
 
@@ -52,6 +55,19 @@ def test_a_module_that_cannot_be_a_policy_is_refused(how, torch):
     what, fix = BAD[how]
     with pytest.raises(UserCodeError, match=f"nets:Bad': .*{what}.*; .*{fix}"):
         build("Bad", kwargs={"how": how})
+
+
+def test_a_module_that_exits_in_the_middle_of_a_run_is_named(torch):
+    """Neither a step of a rollout nor a gradient may end the program, or the thread that it runs in."""
+    policy, states = build("Bad", kwargs={"how": ""}), np.zeros((1, 3, 2))
+    params = np.zeros(policy.dimension)
+    trace = policy.begin(params, states)
+    policy.act(trace, 0, np.full((3, 1), 0.5))
+    policy._module.how = "exits"
+    with pytest.raises(UserCodeError, match="nets:Bad': forward raised SystemExit: 0; let it return"):
+        policy.act(trace, 0, np.full((3, 1), 0.5))
+    with pytest.raises(UserCodeError, match="nets:Bad': forward raised SystemExit: 0"):
+        policy.score(trace, np.ones((1, 3)))
 
 
 def test_what_only_looks_bad_is_accepted(torch):

@@ -36,6 +36,7 @@ Arguments:
     success: Whether there is a notion of success; default: whether a probe episode of goal 0 reports one.
 """
 
+import contextlib
 import functools
 import importlib.util
 from typing import Annotated, Any, Literal
@@ -50,6 +51,7 @@ from edge_fed.envs.gymnasium.goal_args import goal_args, insist
 from edge_fed.envs.gymnasium.play import Play
 from edge_fed.errors import UnknownGoal
 from edge_fed.spaces import Spaces
+from edge_fed.user_code import USER_FAULTS
 
 __all__ = ["EpisodicEnvironment", "Gymnasium", "GymnasiumArgs", "read_settings"]
 
@@ -161,7 +163,7 @@ def _environment(
         try:
             return Instance(env, scales)
         except ValueError as error:
-            if hasattr(env, "close"):
+            with contextlib.suppress(*USER_FAULTS):
                 env.close()
             raise ValueError(f"gymnasium argument 'id': {settings.id}: {error}") from None
 

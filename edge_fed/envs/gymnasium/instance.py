@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Discrete
 from edge_fed.envs.gymnasium.spaces import refusals, spaces_of
 from edge_fed.errors import BadEnvironment
 from edge_fed.params import F8
+from edge_fed.user_code import USER_FAULTS
 
 
 class Scales(NamedTuple):
@@ -63,7 +64,7 @@ class Instance:
 
     def close(self) -> None:
         """Closes the environment; what that raises is of no use to anybody."""
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*USER_FAULTS):
             self.env.close()
 
     def reset(self, seed: int, out: Any, j: int) -> None:
@@ -74,7 +75,7 @@ class Instance:
         """
         try:
             found = self.env.reset(seed=seed)
-        except Exception as error:
+        except USER_FAULTS as error:
             raise BadEnvironment(f"reset raised {type(error).__name__}: {error}") from error
         if not isinstance(found, tuple) or len(found) != 2:
             raise BadEnvironment("reset must return (observation, info)")
@@ -99,7 +100,7 @@ class Instance:
         """
         try:
             found = self.env.step(action)
-        except Exception as error:
+        except USER_FAULTS as error:
             raise BadEnvironment(f"step raised {type(error).__name__}: {error}") from error
         if not isinstance(found, tuple) or len(found) != 5:
             raise BadEnvironment("step must return (observation, reward, terminated, truncated, info)")
@@ -112,8 +113,8 @@ class Instance:
         if not math.isfinite(number):
             raise BadEnvironment(f"the reward is {number}; mend step, or end the episode before it diverges")
         value = scales.reward_scale * (number + scales.reward_shift)
-        success = bool(info["is_success"]) if "is_success" in info else None
-        return Step(value, bool(terminated), bool(truncated), success)
+        success = _flag("info['is_success']", info["is_success"]) if "is_success" in info else None
+        return Step(value, _flag("terminated", terminated), _flag("truncated", truncated), success)
 
     def _observe(self, observation: Any, out: Any, j: int) -> None:
         if self._tabular:
@@ -138,6 +139,15 @@ class Instance:
         if not 0 <= state < self._seen.n:
             raise BadEnvironment(f"the observation {observation} is not within {self._seen}")
         return state
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | float | np.number) and value in (0, 1):  # robotics: 1.0 is success
+        return bool(value)
+    shape = f" of shape {value.shape}" if isinstance(value, np.ndarray) else f" ({value!r:.40})"
+    raise BadEnvironment(f"{name} is a {type(value).__name__}{shape}; return one truth value: bool({name})")
 
 
 def _number(reward: Any) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium
 
-from edge_fed.user_code import is_user_code, load
+from edge_fed.user_code import USER_FAULTS, is_user_code, load
 
 WHAT = "gymnasium argument 'id'"
 
@@ -30,5 +30,5 @@ def make_env(id_: str, kwargs: dict[str, Any]) -> Any:
     except gymnasium.error.Error as error:
         hint = "a file of yours is named module:factory, e.g. plant:make for plant.py"
         raise ValueError(f"{WHAT}: {called}: {error} ({hint})") from error
-    except Exception as error:
+    except USER_FAULTS as error:
         raise ValueError(f"{WHAT}: {called} raised {type(error).__name__}: {error}") from error

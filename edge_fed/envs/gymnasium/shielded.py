@@ -15,6 +15,8 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 
+from edge_fed.user_code import USER_FAULTS
+
 Shield = Callable[[Any, Any], Any]
 """(observation, action) -> action that is applied, all as the environment has them."""
 
@@ -56,7 +58,7 @@ class Shielded(gymnasium.Wrapper[Any, Any, Any, Any]):
         """
         try:
             chosen = self._shield(copy.copy(self._seen), copy.copy(action))
-        except Exception as error:
+        except USER_FAULTS as error:
             raise ShieldFault(f"the shield {self._name} raised {type(error).__name__}: {error}") from error
         applied = self._within(chosen)
         self.overridden += not np.array_equal(applied, action)

@@ -13,6 +13,9 @@ from gymnasium.vector import VectorEnv
 from edge_fed.spaces import Spaces
 
 FLATTEN = "wrap it in gymnasium.wrappers.FlattenObservation in a factory of yours, id = 'module:factory'"
+RESCALE = "use gymnasium.wrappers.RescaleAction"
+MOST = 1_000_000
+"""States or actions of a finite set: policies keep a number for each."""
 ACTION_HINTS = {
     "MultiDiscrete": "number the combinations yourself: a gymnasium.ActionWrapper with Discrete(product)",
     "MultiBinary": "number the combinations yourself: a gymnasium.ActionWrapper with Discrete(2 ** n)",
@@ -54,25 +57,38 @@ def spaces_of(env: Any) -> Spaces:
 
 
 def _observation(space: Any) -> str:
-    if isinstance(space, Box | Discrete):
-        return ""
+    if isinstance(space, Discrete):
+        return _too_many("observations", space)
+    if isinstance(space, Box):
+        return (
+            "" if np.prod(space.shape) else f"observations are a Box of shape {space.shape}: nothing to see"
+        )
     return f"observations are {_name(space)}; Box and Discrete can be used: {FLATTEN}"
 
 
 def _action(space: Any) -> str:
     if isinstance(space, Discrete):
-        return ""
+        return _too_many("actions", space)
     if not isinstance(space, Box):
         hint = ACTION_HINTS.get(_name(space), "wrap it so that it offers Box or Discrete")
         return f"actions are {_name(space)}; Box and Discrete can be used: {hint}"
     if space.dtype.kind != "f":
         return f"actions are a Box of {space.dtype}; use Discrete, or a Box of float32"
-    # A policy needs the distance between the corners, too
-    if not (
-        np.isfinite(space.low).all() and np.isfinite(space.high).all() and (space.low < space.high).all()
-    ):
-        return "actions are a Box without finite bounds low < high: use gymnasium.wrappers.RescaleAction"
-    return ""
+    if not np.prod(space.shape):
+        return f"actions are a Box of shape {space.shape}: give it one number or more"
+    low, high = (corner.astype(np.float64) for corner in (space.low, space.high))
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        return f"actions are a Box without finite bounds low < high: {RESCALE}"
+    with np.errstate(over="ignore"):
+        distance = high - low  # a policy needs it, too
+    return "" if np.isfinite(distance).all() else f"actions are a Box whose high - low overflows: {RESCALE}"
+
+
+def _too_many(what: str, space: Discrete) -> str:
+    if space.n <= MOST:
+        return ""
+    hint = "offer a Box, or fewer and coarser ones"
+    return f"{what} are Discrete({space.n}), more than {MOST:,}: {hint}"
 
 
 def _name(space: Any) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from edge_fed.policies.torch.faults import BadModule
 from edge_fed.policies.torch.generator import seeded
 from edge_fed.spaces import Spaces
-from edge_fed.user_code import load
+from edge_fed.user_code import USER_FAULTS, load
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -52,7 +52,7 @@ def constructor(
         with seeded(seed):
             try:
                 found = target(**given)
-            except Exception as error:
+            except USER_FAULTS as error:
                 what = (
                     f"calling it with {', '.join(given) or 'nothing'} failed: {type(error).__name__}: {error}"
                 )
@@ -70,7 +70,7 @@ def _insist_on_module(target: Any, name: str) -> None:
         return
     try:
         returned = typing.get_type_hints(target).get("return")
-    except Exception as error:
+    except USER_FAULTS as error:
         raise BadModule(name, f"its annotations cannot be read: {error}", "import what they name") from error
     if not (inspect.isclass(returned) and issubclass(returned, nn.Module)):
         raise BadModule(

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from edge_fed.errors import printable
 from edge_fed.policies.torch.generator import watched
-from edge_fed.user_code import UserCodeError
+from edge_fed.user_code import USER_FAULTS, UserCodeError
 
 ROWS = 4  # of the probe
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -117,7 +117,7 @@ def called(name: str, module: nn.Module, observations: Tensor) -> Tensor:
     try:
         with torch.no_grad():
             found = module(observations)
-    except Exception as error:
+    except USER_FAULTS as error:
         kind = f"{str(observations.dtype).removeprefix('torch.')}{list(observations.shape)}"
         what = f"forward fails on observations {kind}: {type(error).__name__}: {error}"
         raise BadModule(

@@ -32,6 +32,7 @@ from edge_fed.policies.torch.building import constructor, layout, trainable
 from edge_fed.policies.torch.faults import ROWS, BadModule, insist_on_parts, probe
 from edge_fed.policies.torch.heads import make_head
 from edge_fed.spaces import Actions, Spaces, States
+from edge_fed.user_code import USER_FAULTS
 
 MOST_SEEDS = 2**63
 
@@ -109,7 +110,9 @@ class TorchPolicy:
         try:
             ones = np.ones((1, ROWS))
             self.second(self.tangent(trace, np.ones(self.dimension)), ones, ones)
-        except Exception as error:
+        except BadModule:
+            raise
+        except USER_FAULTS as error:
             what = f"it cannot be differentiated twice: {type(error).__name__}: {error}"
             raise BadModule(
                 self._name, what, "replace the operation that has no second derivative"
@@ -149,7 +152,7 @@ class TorchPolicy:
             self._write(trace.params, self._learned)  # a tenth of the time of a functional call per step
             self._loaded = trace.params
         with torch.no_grad():
-            outputs = self._module(self._observations(trace.states[h])).double().numpy()
+            outputs = self._forward(self._observations(trace.states[h])).double().numpy()
         if not np.isfinite(outputs).all():
             raise NonFinite(self._not_finite(trace.states[h]))
         own = trace.params[self.dimension - self._sizes[-1] :]
@@ -215,7 +218,23 @@ class TorchPolicy:
             name: part.view(like.shape).to(like.dtype)
             for name, part, like in zip(self._names, parts, self._learned, strict=True)
         }
-        return functional_call(self._module, params, (states,)).double(), own
+        return self._forward(states, params).double(), own
+
+    def _forward(self, states: Tensor, params: dict[str, Tensor] | None = None) -> Tensor:
+        """The module's outputs, of other parameters than its own if they are given.
+
+        Raises:
+            BadModule: It raised.
+        """
+        try:
+            if params is None:
+                found: Tensor = self._module(states)
+            else:
+                found = functional_call(self._module, params, (states,))
+        except USER_FAULTS as error:
+            what = f"forward raised {type(error).__name__}: {error}"
+            raise BadModule(self._name, what, "let it return outputs for every finite observation") from error
+        return found
 
     def _write(self, params: F8, into: Iterable[nn.Parameter]) -> None:
         with torch.no_grad():

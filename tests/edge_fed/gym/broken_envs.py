@@ -4,7 +4,7 @@ import threading
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from tests.edge_fed.gym.toy_envs import Corridor, Drift
 
@@ -119,6 +119,8 @@ class Seen(Drift):
             "Dict": Dict(at=box),
             "Tuple": Tuple([box]),
             "MultiDiscrete": MultiDiscrete([2, 3]),
+            "none": Box(-1, 1, (0,)),
+            "many": Discrete(10**6 + 1),
         }[kind]
 
 
@@ -132,6 +134,10 @@ class Done(Drift):
             "MultiDiscrete": MultiDiscrete([2, 3]),
             "unbounded": Box(-np.inf, np.inf, (2,)),
             "integers": Box(0, 5, (2,), np.int64),
+            "wide": Box(-1.7e308, 1.7e308, (2,), np.float64),
+            "none": Box(-1, 1, (0,)),
+            "many": Discrete(10**12),
+            "most": Discrete(10**6),
         }[kind]
 
 
@@ -181,6 +187,34 @@ def make_text():
 def make_hot():
     """Fails."""
     raise OSError("no such port")
+
+
+class Exits(Drift):
+    """Calls ``sys.exit``, as a script does that finds no plant, and once more when it is closed."""
+
+    def __init__(self, where: str = "__init__") -> None:
+        super().__init__()
+        self.where = where
+        if where == "__init__":
+            raise SystemExit(3)
+
+    def reset(self, *, seed=None, options=None):
+        """Starts, or exits."""
+        if self.where == "reset":
+            raise SystemExit(4)
+        return super().reset(seed=seed)
+
+    def close(self):
+        """Exits."""
+        raise SystemExit(5)
+
+
+class Interrupted(Drift):
+    """Stands in for a user who presses Ctrl-C in the middle of a step."""
+
+    def step(self, action):
+        """Is interrupted."""
+        raise KeyboardInterrupt
 
 
 def make_wrapped():

@@ -277,6 +277,12 @@ def test_scales_are_fixed_and_applied_once():
         ("info is None", r"step 3: step returned info of NoneType"),
         ("four values", r"step 3: step must return \(observation, reward, terminated, truncated, info\)"),
         ("raises", r"step 3: step raised RuntimeError: the motor is hot"),
+        ("exits", r"step 3: step raised SystemExit: 0"),
+        ("ends a generator", r"step 3: step raised GeneratorExit"),
+        ("terminated is text", r"step 3: terminated is a str \('False'\); return one truth value"),
+        ("truncated is an array", r"step 3: truncated is a ndarray of shape \(2,\); .*bool\(truncated\)"),
+        ("success is an array", r"step 3: info\['is_success'\] is a ndarray of shape \(2,\)"),
+        ("success is a distance", r"step 3: info\['is_success'\] is a float \(0\.3\)"),
     ],
 )
 def test_wrong_values_are_refused_with_their_place(fault, message):

@@ -111,6 +111,7 @@ def test_an_agent_overrides_single_arguments():
         ({"id": "edge_fed/Navigation-v0"}, "family = 'navigation'"),
         ({"id": f"{broken_envs.MODULE}:Seen"}, "Seen: observations are Dict; Box and Discrete can be used"),
         ({"id": f"{broken_envs.MODULE}:make_vector"}, "is a VectorEnv: hand over one environment"),
+        ({"id": f"{broken_envs.MODULE}:Exits"}, r"Exits\(\) raised SystemExit: 3"),
         ({}, "`id`"),
         ({"id": "CartPole-v1", "num_goals": 2}, "no argument 'num_goals'"),
         (
@@ -131,6 +132,43 @@ def test_wrong_arguments_are_refused_by_name(args, message):
     """When the family is made, hence by `check`, before anything starts."""
     with pytest.raises(ValueError, match=message):
         make_family(EnvironmentConfig(family="gymnasium", args=args))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        (
+            "Done",
+            "wide",
+            "actions are a Box whose high - low overflows: use gymnasium.wrappers.RescaleAction",
+        ),
+        ("Done", "none", r"actions are a Box of shape \(0,\): give it one number"),
+        ("Done", "many", r"actions are Discrete\(1000000000000\), more than 1,000,000"),
+        ("Seen", "none", r"observations are a Box of shape \(0,\)"),
+        ("Seen", "many", r"observations are Discrete\(1000001\), more than 1,000,000"),
+    ],
+)
+def test_spaces_that_no_policy_can_hold_are_refused(name, kind, message):
+    """Overflowing, empty, and too large ones; a finite set of exactly the limit is taken."""
+    with pytest.raises(ValueError, match=message):
+        family(f"{broken_envs.MODULE}:{name}", env_args={"kind": kind})
+    most = family(f"{broken_envs.MODULE}:Done", env_args={"kind": "most"})
+    assert most.make(0).spaces.num_actions == 10**6
+
+
+def test_what_calls_exit_is_named_like_any_other_fault():
+    """A reset is refused by name, and a close is of no use to anybody; a program goes on."""
+    environment = family(f"{broken_envs.MODULE}:Exits", env_args={"where": "reset"}).make(0)
+    with environment.instances(1) as (instance,), pytest.raises(BadEnvironment, match="SystemExit: 4"):
+        instance.reset(0, np.zeros((1, 2)), 0)
+    environment.close()
+
+
+def test_an_interrupt_passes():
+    """Ctrl-C is no fault of an environment: it ends the program."""
+    environment = family(f"{broken_envs.MODULE}:Interrupted").make(0)
+    with environment.instances(1) as (instance,), pytest.raises(KeyboardInterrupt):
+        instance.step(instance.env.action_space.sample(), np.zeros((1, 2)), 0)
 
 
 def test_instances_with_other_spaces_are_refused():

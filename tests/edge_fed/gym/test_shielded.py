@@ -1,5 +1,6 @@
 """Shields: what is applied, what is counted, and how one that fails is named."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ def test_the_score_is_of_the_action_that_the_policy_chose() -> None:
     ("shield", "why"),
     [
         (lambda _o, _a: 1 / 0, "raised ZeroDivisionError"),
+        (lambda _o, _a: sys.exit("no valve"), "raised SystemExit: no valve"),
         (lambda _o, _a: None, "returned None"),
         (lambda _o, _a: "stop", "returned 'stop'"),
         (lambda _o, a: a * np.nan, "returned array"),

@@ -120,6 +120,18 @@ class Broken(Drift):
                 info = None
             case "four values":
                 return observation, reward, terminated, info
+            case "terminated is text":
+                terminated = "False"
+            case "truncated is an array":
+                truncated = np.array([True, False])
+            case "success is an array":
+                info = {"is_success": np.array([True, False])}
+            case "success is a distance":
+                info = {"is_success": 0.3}
+            case "exits":
+                raise SystemExit(0)
+            case "ends a generator":
+                raise GeneratorExit
             case "raises":
                 raise RuntimeError("the motor is hot")
         return observation, reward, terminated, truncated, info
