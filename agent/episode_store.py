@@ -12,12 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
+from edge_fed.params import F8, I8
 from edge_fed.plant import Episode, Key
+from edge_fed.plant_sampler import fits
 from edge_fed.program.arrays import read_arrays
 from edge_fed.program.files import write_atomic
+from edge_fed.spaces import Spaces
 
 FILE = "{0.round:06d}-{0.step:06d}-{0.purpose:03d}-{0.episode:06d}-{0.params_crc32:08x}.npz"
 ARRAYS = ("states", "actions", "rewards", "about")
+LARGEST = 2.0**53  # float64 holds every whole number below it
 SUCCESS = (None, False, True)  # by its number in the file, from 0
 
 
@@ -27,11 +31,15 @@ class EpisodeStore:
     Args:
         folder: Made when the first question is opened.
         warn: Takes a line for people.
+        spaces: Of the plant.
+        steps: H+1, the most that an episode has.
     """
 
-    def __init__(self, folder: Path, warn: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, warn: Callable[[str], None], spaces: Spaces, steps: int) -> None:
         self._all = folder
         self._warn = warn
+        self._spaces = spaces
+        self._steps = steps
         self._folder = folder
 
     def open(self, question: str) -> int:
@@ -49,18 +57,15 @@ class EpisodeStore:
         return len(list(self._folder.glob("*.npz")))
 
     def get(self, key: Key) -> Episode | None:
-        """The episode; None: it is not there, was of other draws, or is damaged, which is said."""
+        """The episode; None: it is not there, was of other draws, or is damaged or none, which is said."""
         path = self._folder / FILE.format(key)
         try:
-            states, actions, rewards, about = map(read_arrays(path).__getitem__, ARRAYS)
-            draws, success, overridden, tabular, finite = map(int, about)
-            kinds = (np.int64 if tabular else np.float64, np.int64 if finite else np.float64)
-            found = Episode(
-                states.astype(kinds[0]), actions.astype(kinds[1]), rewards, SUCCESS[success], overridden
-            )
+            draws, found = _episode(read_arrays(path))
+            if not (fits(found, self._spaces, self._steps) and _within(found, self._spaces)):
+                raise ValueError("it is no episode of this plant")
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, IndexError) as error:
+        except (OSError, ValueError, KeyError) as error:
             self._warn(f"a kept episode is damaged and is played again: {path.name}: {error}")
             return None
         return found if draws == key.draws_crc32 else None
@@ -78,3 +83,35 @@ class EpisodeStore:
         buffer = io.BytesIO()
         np.savez(buffer, states=states, actions=actions, rewards=rewards, about=about)
         write_atomic(self._folder / FILE.format(key), buffer.getvalue(), sync=True)
+
+
+def _episode(arrays: dict[str, F8]) -> tuple[int, Episode]:
+    """The checksum of the draws, and the episode.
+
+    Raises:
+        KeyError: An array is not there.
+        ValueError: One is not what `EpisodeStore.put` writes.
+    """
+    states, actions, rewards, about = map(arrays.__getitem__, ARRAYS)
+    draws, success, overridden, tabular, finite = _whole(np.atleast_1d(about)).tolist()
+    if rewards.ndim != 1 or success not in range(len(SUCCESS)) or overridden < 0:
+        raise ValueError("its rewards or its counts cannot be")
+    kept = (_whole(states) if tabular else states, _whole(actions) if finite else actions, rewards)
+    return draws, Episode(*kept, SUCCESS[success], overridden)
+
+
+def _whole(numbers: F8) -> I8:
+    """As integers; what is none is not rounded to one.
+
+    Raises:
+        ValueError: One is a fraction, NaN, or too large.
+    """
+    if not (np.abs(numbers) < LARGEST).all() or (numbers % 1 != 0).any():
+        raise ValueError("a whole number is none")
+    return numbers.astype(np.int64)
+
+
+def _within(episode: Episode, spaces: Spaces) -> bool:
+    """Whether numbers of states and actions are below their counts; a box's actions are kept unclipped."""
+    counted = ((episode.states, spaces.num_states), (episode.actions, spaces.num_actions))
+    return all(n is None or bool((array >= 0).all() and (array < n).all()) for array, n in counted)

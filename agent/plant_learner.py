@@ -100,7 +100,7 @@ class PlantLearner(Learner):
             raise ProgramError(ExitCode.REFUSED, f"a device acts, and this run's tasks are {task.unit}")
         plant = self._environment(task)
         folder = StateStore.of_agent(self._folder, work.run, self._goal).folder / "episodes"
-        self._site.store = EpisodeStore(folder, self._say)
+        self._site.store = EpisodeStore(folder, self._say, plant.spaces, plant.horizon + 1)
         self._site.tells = not self._config.privacy.noisy
         self._plant = Plant(plant, self._site, self._settings.reset, self._overridden)
         sample = PlantSampler(self._plant, task.policy)

@@ -6,27 +6,32 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.episode_store import EpisodeStore
+from agent.episode_store import FILE, EpisodeStore
 from edge_fed.plant import Episode, Key
+from edge_fed.spaces import Spaces
 
 KEY = Key(3, 1, 2, 0, 0xABCD, 77)
 REAL = Episode(np.arange(6.0).reshape(3, 2), np.ones((3, 1)), np.array([0.5, -1.0, 2.0]), None, 2)
+BOX = Spaces(None, (2,), action_low=(-1.0,), action_high=(1.0,))
+CELLS = Spaces(3, (), num_states=5)
 TABULAR = Episode(np.array([4, 1]), np.array([2]), np.array([1.0]), True, 0)
 
 
-def opened(folder: Path, question: str = "train-3") -> tuple[EpisodeStore, list[str]]:
+def opened(folder: Path, question: str = "train-3", spaces: Spaces = BOX) -> tuple[EpisodeStore, list[str]]:
     """A store at this question, and what it says."""
     said: list[str] = []
-    store = EpisodeStore(folder / "episodes", said.append)
+    store = EpisodeStore(folder / "episodes", said.append, spaces, 3)
     store.open(question)
     return store, said
 
 
-@pytest.mark.parametrize("episode", [REAL, TABULAR, TABULAR._replace(success=False)])
-def test_an_episode_survives_the_process(tmp_path: Path, episode: Episode) -> None:
+@pytest.mark.parametrize(
+    ("episode", "spaces"), [(REAL, BOX), (TABULAR, CELLS), (TABULAR._replace(success=False), CELLS)]
+)
+def test_an_episode_survives_the_process(tmp_path: Path, episode: Episode, spaces: Spaces) -> None:
     """With the kinds of its arrays, in a folder that nobody else can enter."""
     opened(tmp_path)[0].put(KEY, episode)
-    store, said = opened(tmp_path)
+    store, said = opened(tmp_path, spaces=spaces)
     found = store.get(KEY)
     assert found is not None and found[3:] == episode[3:] and said == []
     for array, other in zip(found[:3], episode[:3], strict=True):
@@ -70,6 +75,48 @@ def test_a_damaged_file_is_said_and_left_out(tmp_path: Path) -> None:
     assert said and all("is damaged and is played again" in line for line in said)
     store.put(KEY, REAL)
     assert same(store.get(KEY), REAL)
+
+
+def kept(folder: Path, **other: Any) -> None:
+    """A whole file, as the store names it, of the tabular episode with other arrays."""
+    about = np.array([KEY.draws_crc32, 2.0, 0.0, 1.0, 1.0])
+    arrays = {"states": [4.0, 1.0], "actions": [2.0], "rewards": [1.0], "about": about, **other}
+    arrays = {name: np.asarray(array, dtype="<f8") for name, array in arrays.items()}
+    np.savez(folder / "episodes" / "train-3" / FILE.format(KEY), **arrays)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"actions": [np.nan]},
+        {"actions": [3]},
+        {"actions": [-1]},
+        {"actions": [1.5]},
+        {"actions": [1, 1]},
+        {"states": [5, 1]},
+        {"states": [1e300, 1]},
+        {"states": [[4], [1]]},
+        {"rewards": [[1]]},
+        {"rewards": 1},
+        {"rewards": []},
+        {"rewards": [np.inf]},
+        {"about": [KEY.draws_crc32, 3, 0, 1, 1]},
+        {"about": [KEY.draws_crc32, -1, 0, 1, 1]},
+        {"about": [KEY.draws_crc32, 2, -7, 1, 1]},
+        {"about": [KEY.draws_crc32, 2, np.inf, 1, 1]},
+        {"about": [KEY.draws_crc32, 2, 0, 0, 0]},
+        {"about": [KEY.draws_crc32]},
+        {"about": KEY.draws_crc32},
+    ],
+)
+def test_a_whole_file_that_is_no_episode_is_played_again(tmp_path: Path, other: dict[str, Any]) -> None:
+    """NaN, numbers that no state, action or success has, shapes that do not fit: said, never used."""
+    store, said = opened(tmp_path, spaces=CELLS)
+    kept(tmp_path)
+    assert same(store.get(KEY), TABULAR) and said == []
+    kept(tmp_path, **other)
+    assert store.get(KEY) is None
+    assert len(said) == 1 and "is damaged and is played again" in said[0]
 
 
 def same(found: Any, wanted: Episode) -> bool:
