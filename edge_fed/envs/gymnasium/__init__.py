@@ -5,10 +5,12 @@ Description:
     Gymnasium itself is imported when the first environment is made (extra ``gym``).
 
 Action space:
-    ``Discrete`` with any start, or a bounded ``Box`` of floats: the policy's sample is clipped to it here.
+    ``Discrete`` with any start and at most 1,000,000 actions, or a bounded ``Box`` of floats: the policy's
+    sample is clipped to it here.
 
 Observation space:
-    ``Discrete`` with any start, or ``Box`` of any shape and dtype, as float64.
+    ``Discrete`` with any start and at most 1,000,000 states, or ``Box`` of any dtype and any shape that holds
+    a number, as float64.
 
 Starting state:
     ``reset(seed=s)`` with a seed drawn for each episode from its batch's stream.
@@ -22,7 +24,7 @@ Episode end:
     also of an episode that was only cut by time (``bootstrap``).
 
 Success:
-    ``info["is_success"]`` at any step; none if ``success`` is false.
+    ``info["is_success"]``, a truth value or 0 or 1, at any step; none if ``success`` is false.
 
 Arguments:
     id: E.g. ``CartPole-v1``, or ``module:factory`` of a Python file in the working directory.
