@@ -9,6 +9,8 @@ Every episode counts, also those that adapt and try. After a learning step the o
 new one is complete: the step made returns better, so the old one is a lower bound.
 """
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 
@@ -17,6 +19,8 @@ from agent import news
 from edge_fed import drift
 from edge_fed.meta.careful import FACTORS, TRIAL_SHARE, split
 from edge_fed.params import F8
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=10**18)]  # as the flags bound a life
 
 
 class Habits(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,17 +77,17 @@ class State(msgspec.Struct, kw_only=True):
         alarms, onboardings, tried, taken: Counts; the last two of learning steps.
     """
 
-    episode: int = 0
-    spent: int = 0
-    sample: list[float] | None = msgspec.field(default_factory=list)
+    episode: Count = 0
+    spent: Count = 0
+    sample: list[drift.Finite] | None = msgspec.field(default_factory=list)
     reference: drift.Reference | None = None
     cusum: drift.Cusum = drift.Cusum()
     alarmed: bool = False
     changed: bool = False
-    alarms: int = 0
-    onboardings: int = 0
-    tried: int = 0
-    taken: int = 0
+    alarms: Count = 0
+    onboardings: Count = 0
+    tried: Count = 0
+    taken: Count = 0
 
 
 class Life:

@@ -19,7 +19,7 @@ def require_plot(path: Path) -> None:
     """Finds out before a life whether it can be drawn after it.
 
     Raises:
-        ProgramError: There is no matplotlib, or ``path`` can be no picture.
+        ProgramError: There is no matplotlib, or ``path`` can be no picture, or its folder is not there.
     """
     try:
         from matplotlib.figure import Figure
@@ -30,6 +30,9 @@ def require_plot(path: Path) -> None:
     known = Figure().canvas.get_supported_filetypes()
     if path.is_dir() or path.suffix.removeprefix(".").lower() not in known:
         raise ProgramError(ExitCode.USAGE, f"--picture {path} is no name of a picture", "name a .png")
+    if not path.parent.is_dir():
+        why = f"--picture {path}: the folder {path.parent} is not there"
+        raise ProgramError(ExitCode.USAGE, why, "make it, or name another")
 
 
 def draw(lines: Sequence[dict[str, Any]], path: Path, goal: int) -> None:
@@ -68,7 +71,6 @@ def draw(lines: Sequence[dict[str, Any]], path: Path, goal: int) -> None:
     axes.set_title(f"the life of goal {goal}; black: references", fontsize="medium")
     axes.legend(fontsize="small")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=120, metadata={"Software": None} if path.suffix == ".png" else None)
     except (OSError, ValueError) as error:
         raise ProgramError(ExitCode.FAILED, f"the picture {path} cannot be written: {error}") from error

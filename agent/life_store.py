@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,9 +16,23 @@ from agent.life import State
 from agent.policy_file import PolicyFile, packed, read
 from edge_fed.params import F8, params_sha256
 from edge_fed.program.exit_codes import ExitCode, ProgramError
-from edge_fed.program.files import write_atomic
+from edge_fed.program.files import read_regular, write_atomic
 
 Line = dict[str, Any]
+Content = TypeVar("Content")
+ANEW = "choose another --state, or remove the file"
+
+
+class Kept(msgspec.Struct):
+    """What is said of a life in its file.
+
+    Attributes:
+        of: Whose it is, by name.
+        state: To go on from, `agent.life.State`.
+    """
+
+    of: dict[str, str] = {}
+    state: Any = None
 
 
 class LifeStore:
@@ -75,15 +89,12 @@ class LifeStore:
             self._cut(0)
             return self._policy.params.copy(), State()
         found = read(path)
-        life = found.about.get("life", {})
-        different = [name for name in self._of if life.get("of", {}).get(name) != self._of[name]]
+        life = _converted(found.about.get("life", {}), Kept, path)
+        different = [name for name in self._of if life.of.get(name) != self._of[name]]
         if different or found.params.shape != self._policy.params.shape:
             why = f"{path} is of another life: another {', '.join(different)}"
             raise ProgramError(ExitCode.USAGE, why, "choose another --state, or remove it to begin anew")
-        try:
-            state = msgspec.convert(life.get("state"), State)
-        except msgspec.ValidationError as error:
-            raise ProgramError(ExitCode.USAGE, f"the state in {path} is damaged: {error}") from error
+        state = _converted(life.state, State, path)
         self._cut(state.episode)
         return found.params, state
 
@@ -119,15 +130,25 @@ class LifeStore:
             raise self._fault(error) from error
 
     def _cut(self, episode: int) -> None:
-        """Reads the journal without what lies ahead of the state; a line that a crash tore is none."""
+        """Reads the journal without what lies ahead of the state; a line that a crash tore is none.
+
+        Raises:
+            ProgramError: It cannot be read, or was not written by a life.
+        """
         path = self._path(".jsonl")
         if self.folder is None or not path.exists():
             return
-        texts = path.read_text(encoding="utf8", errors="replace").splitlines()
-        self.lines = [line for line in map(_line, texts) if line and line["episode"] <= episode]
+        try:
+            texts = read_regular(path).decode(errors="replace").splitlines()
+            self.lines = [line for line in map(_line, texts) if line and line["episode"] <= episode]
+        except (OSError, RecursionError) as error:  # the latter: nested as no line of ours is
+            raise ProgramError(ExitCode.USAGE, f"the journal {path} cannot be read: {error}", ANEW) from error
         if len(self.lines) < len(texts):
             data = "".join(json.dumps(line) + "\n" for line in self.lines)
-            write_atomic(path, data.encode(), sync=False)
+            try:
+                write_atomic(path, data.encode(), sync=False)
+            except OSError as error:
+                raise self._fault(error) from error
 
     def _path(self, ending: str) -> Path:
         return (self.folder or Path()) / f"{self._name}{ending}"
@@ -135,6 +156,18 @@ class LifeStore:
     def _fault(self, error: OSError) -> ProgramError:
         why = f"the state in {self.folder} cannot be written: {error.strerror}"
         return ProgramError(ExitCode.FAILED, why, "make room, or choose another --state; then run it again")
+
+
+def _converted(found: Any, kind: type[Content], path: Path) -> Content:
+    """What a state file holds as this kind.
+
+    Raises:
+        ProgramError: It is damaged.
+    """
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        raise ProgramError(ExitCode.USAGE, f"the state in {path} is damaged: {error}", ANEW) from error
 
 
 def _line(text: str) -> Line | None:

@@ -16,7 +16,7 @@ from agent.life_worker import LifeWorker
 from agent.live_flags import changes, parser
 from agent.living import Living
 from agent.news import News
-from agent.policy_file import PolicyFile, read
+from agent.policy_file import FIX, Adapted, PolicyFile, read
 from edge_fed.config import Overrides, RunConfig, merge
 from edge_fed.errors import EdgeFedError
 from edge_fed.federated.task import make_task
@@ -24,7 +24,7 @@ from edge_fed.meta.careful import LEAST
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.reinforcement import Reinforcement
 
-ONBOARD = 100  # trajectories
+ONBOARD = 100  # trajectories, where those of the adaptation were too few for a careful step
 SETTINGS = ("task", "environment", "policy", "algorithm", "seed")
 
 
@@ -57,19 +57,19 @@ def live(options: argparse.Namespace, wanted: dict[str, Any]) -> ExitCode:
 
         require_plot(options.picture)
     policy = read(options.policy)
-    config, own = _run_of(policy, options.policy)
-    goal = policy.about["goal"] if options.goal is None else options.goal
+    config, own, adapted = _run_of(policy, options.policy)
+    goal = adapted.goal if options.goal is None else options.goal
     seed = config.seed if options.seed is None else options.seed
     task = _task(config, goal, own, policy)
     args = {name.removeprefix("args."): value for name, value in wanted.items() if name != "goal"}
     after = _task(config, wanted.get("goal", goal), merge(own, Overrides(args=args)), policy)
-    alpha = float(policy.about["step_size"])
-    worker = LifeWorker(task, msgspec.structs.replace(after, agent=goal), policy.initial, alpha, seed)
+    after = msgspec.structs.replace(after, agent=goal)
+    worker = LifeWorker(task, after, policy.initial, adapted.step_size, seed)
     habits = Habits(
         episodes=options.episodes,
         batch=options.batch,
         learn=options.learn,
-        onboard=options.onboard or _trajectories(policy),
+        onboard=options.onboard or (adapted.m_adapt if adapted.m_adapt >= LEAST else ONBOARD),
         inner_steps=task.settings.adapt_steps,
         reference=options.reference,
         run_length=options.run_length,
@@ -87,20 +87,21 @@ def live(options: argparse.Namespace, wanted: dict[str, Any]) -> ExitCode:
     return code
 
 
-def _run_of(policy: PolicyFile, path: Path) -> tuple[RunConfig, Overrides]:
-    """The settings of the run that the policy comes from, and this agent's own."""
+def _run_of(policy: PolicyFile, path: Path) -> tuple[RunConfig, Overrides, Adapted]:
+    """The settings of the run that the policy comes from, this agent's own, and how it was adapted."""
     try:
         config = msgspec.convert({name: policy.about[name] for name in SETTINGS}, RunConfig)
         own = msgspec.convert(policy.about["overrides"], Overrides)
+        adapted = msgspec.convert(policy.about, Adapted)
     except (KeyError, msgspec.ValidationError) as error:
-        raise ProgramError(ExitCode.USAGE, f"{path} does not describe its run: {error}") from error
+        raise ProgramError(ExitCode.USAGE, f"{path} does not describe its run: {error}", FIX) from error
     if config.task.kind != "reinforcement":
         raise ProgramError(
             ExitCode.USAGE, f"{path} is of a {config.task.kind} task; live needs an environment"
         )
     if own.device is not None:
         raise ProgramError(ExitCode.USAGE, f"{path} is of a real plant; live acts in simulations alone")
-    return config, own
+    return config, own, adapted
 
 
 def _task(config: RunConfig, goal: int, overrides: Overrides, policy: PolicyFile) -> Reinforcement:
@@ -112,12 +113,6 @@ def _task(config: RunConfig, goal: int, overrides: Overrides, policy: PolicyFile
         why = f"the policy has {policy.params.size} parameters, {task.description} has {task.dimension}"
         raise ProgramError(ExitCode.USAGE, why)
     return task
-
-
-def _trajectories(policy: PolicyFile) -> int:
-    """Those that it was adapted with, if they were enough for a careful step."""
-    adapted_with = int(policy.about["m_adapt"])
-    return adapted_with if adapted_with >= LEAST else ONBOARD
 
 
 def _tell(news: News) -> None:

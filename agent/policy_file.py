@@ -15,12 +15,12 @@ A ``.npz`` of ``params`` and ``initial`` (the shared initialization), ``[d]`` ea
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from edge_fed.config import Overrides, RunConfig, changed
+from edge_fed.config import CountOrNone, Overrides, RunConfig, changed
 from edge_fed.export import Layout, layout
 from edge_fed.learner import Learner
 from edge_fed.params import F8
@@ -43,6 +43,20 @@ class PolicyFile(msgspec.Struct, frozen=True):
     params: F8
     initial: F8
     about: dict[str, Any]
+
+
+class Adapted(msgspec.Struct, frozen=True):
+    """What a life needs of ``about`` besides the run; bounds as in `edge_fed.config.Onboarding`.
+
+    Attributes:
+        goal: Whose.
+        m_adapt: Trajectories.
+        step_size: alpha.
+    """
+
+    goal: Annotated[int, msgspec.Meta(ge=0, lt=10**18)]
+    m_adapt: CountOrNone
+    step_size: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 def describe(config: RunConfig, task: Learner, goal: int, overrides: Overrides) -> dict[str, Any]:

@@ -21,6 +21,8 @@ So the stated run length is a lower bound, often far below the true one: the pri
 """
 
 import math
+import sys
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -34,7 +36,11 @@ CLIP = 4.0  # sd: below it an episode counts no more, so that no single one is a
 LEAST, MOST = CLIP, 1e4  # thresholds
 FLAT = 0.01  # least sd, of the largest return
 CELLS = 100  # of the Markov chain
+LARGEST = sys.float_info.max
 HALVINGS = 12  # of the interval that holds the threshold
+
+Finite = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+Positive = Annotated[float, msgspec.Meta(gt=0.0, le=LARGEST)]
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -48,11 +54,11 @@ class Reference(msgspec.Struct, frozen=True):
         threshold: h, sd.
     """
 
-    mean: float
-    sd: float
-    episodes: int
-    allowance: float
-    threshold: float
+    mean: Finite
+    sd: Positive
+    episodes: Annotated[int, msgspec.Meta(ge=1)]
+    allowance: Positive
+    threshold: Positive
 
     def steps(self, returns: F8) -> F8:
         """What each return adds to the CUSUM, ``[n]``."""
@@ -69,9 +75,9 @@ class Cusum(msgspec.Struct, frozen=True):
         total: Of the returns since then.
     """
 
-    value: float = 0.0
-    episodes: int = 0
-    total: float = 0.0
+    value: Annotated[float, msgspec.Meta(ge=0.0, le=LARGEST)] = 0.0
+    episodes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    total: Finite = 0.0
 
 
 def measure(returns: F8, run_length: float = RUN_LENGTH, fall: float = FALL) -> Reference:

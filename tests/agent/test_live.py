@@ -299,3 +299,94 @@ def test_a_policy_that_does_not_fit_is_refused(
         (tmp_path / "p.npz").write_bytes(packed(PolicyFile(params, whole.initial, about)))
         assert main([str(tmp_path / "p.npz")]) == ExitCode.USAGE
         assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["step_size", "m_adapt", "goal"])
+@pytest.mark.parametrize("value", ["missing", None, "text", float("nan"), float("inf"), -1, 10**30])
+def test_a_policy_with_a_wrong_figure_is_one_line(
+    name: str, value: Any, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Step size, trajectories or goal that cannot be: file and figure are named, nothing is played."""
+    whole = read(policy)
+    about = {key: old for key, old in whole.about.items() if key != name}
+    about |= {} if value == "missing" else {name: value}
+    (tmp_path / "p.npz").write_bytes(packed(PolicyFile(whole.params, whole.initial, about)))
+    assert main([str(tmp_path / "p.npz"), "--episodes", "10"]) == ExitCode.USAGE
+    found = capsys.readouterr()
+    assert found.out == "" and found.err.startswith(f"error: {tmp_path / 'p.npz'} does not describe its run")
+    assert name in found.err and "--save" in found.err
+
+
+def state(**other: Any) -> dict[str, Any]:
+    """A change of the kept state."""
+    return {"state": other}
+
+
+REFERENCE = {"mean": 1.0, "sd": 1.0, "episodes": 60, "allowance": 0.5, "threshold": 9.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        [],
+        {"of": []},
+        {"of": None},
+        {"state": []},
+        state(episode=-5),
+        state(episode=10**30),
+        state(spent=-1_000_000_000),
+        state(sample=[float("nan")]),
+        state(reference={**REFERENCE, "sd": 0.0}),
+        state(reference={**REFERENCE, "mean": float("inf")}),
+        state(cusum={"value": -1.0}),
+    ],
+)
+def test_a_damaged_state_is_one_line(
+    change: Any, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A life that is none, counts below zero, figures that are not finite: named, and the file stays."""
+    lived(capsys, str(policy), "--episodes", "20", "--state", str(tmp_path))
+    path = tmp_path / "live-7.npz"
+    found = read(path)
+    life = found.about["life"]
+    if isinstance(change, dict) and isinstance(change.get("state"), dict):
+        change = {"state": {**life["state"], **change["state"]}}
+    damaged = {**life, **change} if isinstance(change, dict) else change
+    path.write_bytes(packed(PolicyFile(found.params, found.initial, {**found.about, "life": damaged})))
+    before = path.read_bytes()
+    assert main([str(policy), "--episodes", "40", "--state", str(tmp_path)]) == ExitCode.USAGE
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith(f"error: the state in {path} is damaged: Expected")
+    assert path.read_bytes() == before
+
+
+def test_a_journal_that_no_life_wrote_is_one_line(
+    policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nested without end, or a folder: named, with the usage code; bytes that are no text are a torn line."""
+    arguments = [str(policy), "--episodes", "20", "--state", str(tmp_path)]
+    lived(capsys, *arguments)
+    path = tmp_path / "live-7.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"[" * 50_000 + b"\n")
+    assert main(arguments) == ExitCode.USAGE
+    assert capsys.readouterr().err.startswith(f"error: the journal {path} cannot be read: ")
+    path.write_bytes(whole + b"\xff\xfe")
+    lived(capsys, *arguments)
+    assert path.read_bytes().startswith(whole)
+    path.unlink()
+    path.mkdir()
+    assert main(arguments) == ExitCode.USAGE
+    assert f"error: the journal {path} cannot be read: " in capsys.readouterr().err
+
+
+def test_a_picture_without_its_folder_is_refused_before_the_life(
+    policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is played, and no folder is made."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "gone" / "life.png"
+    assert main([str(policy), "--episodes", "10", "--picture", str(path)]) == ExitCode.USAGE
+    found = capsys.readouterr()
+    assert found.out == "" and f"the folder {path.parent} is not there" in found.err
+    assert not path.parent.exists()
