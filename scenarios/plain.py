@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from edge_fed.config import Overrides, overrides_by_goal, parse_goals
+from edge_fed.errors import EdgeFedError
 from edge_fed.federated.attacks import attackers, described
 from edge_fed.federated.ending import too_few_here
 from edge_fed.federated.per_fedavg_pg import Round, per_fedavg_pg
@@ -69,6 +70,8 @@ class PlainRun:
                 failure = _ended_early(why)
         except Signalled as error:
             failure = error.failure
+        except (SystemExit, GeneratorExit) as error:  # of a user's code, where nothing nearer caught it
+            raise EdgeFedError(f"the run's code ended with {type(error).__name__}: {error}") from error
         return Outcome(
             scenario=self.scenario,
             runtime="plain",

@@ -4,10 +4,14 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from edge_fed.config import overrides_by_goal
+from edge_fed.errors import EdgeFedError
 from edge_fed.evaluation import evaluate
 from edge_fed.federated.per_fedavg_pg import full_attendance, per_fedavg_pg
 from edge_fed.federated.task import initial_params, make_task
+from edge_fed.meta import VARIANTS
 from edge_fed.onboarding import onboard
 from scenarios.cast import make_folder
 from scenarios.outcome import Outcome, Signalled
@@ -140,3 +144,14 @@ def test_the_third_skipped_round_may_be_the_last_one() -> None:
     sets = ("federation.max_update_norm=1e-6", "federation.quarantine_after=off", "algorithm.rounds=3")
     found = run_plain(tiny("", *sets), Silent())
     assert (found.exit_code, len(found.rounds)) == (3, 3)
+
+
+def test_code_that_exits_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variant of the user's that calls sys.exit(0) ends the run with an error, not with exit code 0."""
+
+    def exits(*_: object) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setitem(VARIANTS, "exact", exits)
+    with pytest.raises(EdgeFedError, match="ended with SystemExit: 0"):
+        plain(tiny("", "algorithm.variant=exact"))
