@@ -312,8 +312,10 @@ def test_a_run_that_ended_with_a_fault_is_found(folder: Path) -> None:
 
 def test_a_process_that_is_left_is_found(folder: Path) -> None:
     """It has the run folder in its command line."""
-    command = [sys.executable, "-c", "input()", str(folder / "agents")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+    command = [sys.executable, "-c", "print(flush=True); input()", str(folder / "agents")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # only then is its command line sure to be its own
         found = list(CHECKS["no process"](read(folder)))
         process.communicate(b"\n")
     assert len(found) == 1
