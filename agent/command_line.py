@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -25,6 +25,7 @@ from edge_fed.profiles import LINK_BOUNDS, PRESETS
 from edge_fed.program import log
 from edge_fed.program.conversion import UNKNOWN_KEY, convert
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.flags import Flags
 from edge_fed.program.guard import end_on_failure
 from edge_fed.program.results import print_result
 from edge_fed.program.stopping import Stopping
@@ -40,14 +41,6 @@ exit codes: 0 done; 1 a step failed; 2 usage; 4 refused by the server; 5 no serv
 6 address; 7 the goal is in use or was taken over; 8 authentication (keys); 9 the server ended early;
 130, 143 signals
 """
-
-
-class Flags(argparse.ArgumentParser):
-    """A parser whose errors are one line: the usage of twenty flags would bury the cause."""
-
-    def error(self, message: str) -> NoReturn:
-        """Ends the program with the usage code."""
-        self.exit(int(ExitCode.USAGE), f"error: {message}; see {self.prog} --help\n")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -4,11 +4,11 @@ import argparse
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from edge_fed.drift import FALL, RUN_LENGTH
 from edge_fed.meta.careful import LEAST
-from edge_fed.program.exit_codes import ExitCode
+from edge_fed.program.flags import Flags
 
 LEAST_REFERENCE = 20  # episodes: of fewer nothing can be said of a run length
 EPILOG = """\
@@ -30,14 +30,6 @@ news; 2 usage, or no policy of a known environment; 130, 143 signals: the piece 
 and kept (a second signal ends at once)
 """
 EXAMPLE = "args.held_out='[-0.4, 0.8, 0.4]'"
-
-
-class Flags(argparse.ArgumentParser):
-    """A parser that tells its errors in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Ends the program with the usage code."""
-        self.exit(int(ExitCode.USAGE), f"error: {message}; see {self.prog} --help\n")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from edge_fed.config import RunConfig
 from edge_fed.errors import ConfigError, printable
@@ -17,6 +16,7 @@ from edge_fed.program import log
 from edge_fed.program.accountant import require
 from edge_fed.program.config_file import load_config
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.flags import Flags
 from edge_fed.program.guard import end_on_failure
 from edge_fed.program.results import print_result
 from edge_fed.program.run_folder import RunFolder
@@ -30,14 +30,6 @@ from server.runtime import ServerProgram
 
 SIGNALS = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 EXIT_CODES = "exit codes: " + ", ".join(f"{int(code)} {code.name.lower()}" for code in ExitCode)
-
-
-class Flags(argparse.ArgumentParser):
-    """A parser whose errors are one line: the usage of twenty flags would bury the cause."""
-
-    def error(self, message: str) -> NoReturn:
-        """Ends the program with the usage code."""
-        self.exit(int(ExitCode.USAGE), f"error: {message}; see {self.prog} --help\n")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -6,10 +6,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from edge_fed.program.allow_list import parse_agents
 from edge_fed.program.exit_codes import ExitCode, ProgramError
+from edge_fed.program.flags import Flags
 from edge_fed.program.keys import (
     AGENTS,
     ALLOW_LIST,
@@ -64,14 +65,6 @@ class Holder(NamedTuple):
     name: str
     who: str
     rights: str
-
-
-class Flags(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Ends the program with the usage code."""
-        self.exit(int(ExitCode.USAGE), f"error: {message}; see {self.prog} --help\n")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -19,7 +19,8 @@ def careful_step(model: EluNetwork, params: F8, batch: Batch, alpha: float) -> t
     Args:
         model: Of the user.
         params: theta, ``[d]``.
-        batch: m samples, the last fifth of which tries; with fewer than two, nothing is changed.
+        batch: m samples, the last fifth of which tries; with fewer than two trials nothing says what chance
+            does, and nothing is changed.
         alpha: Step size.
 
     Returns:
@@ -27,8 +28,8 @@ def careful_step(model: EluNetwork, params: F8, batch: Batch, alpha: float) -> t
         error of the difference, else 0.
     """
     x, y = batch
-    tried = max(int(y.size * TRIAL_SHARE), 1)
-    if y.size <= tried:
+    tried = int(y.size * TRIAL_SHARE)
+    if tried < 2:
         return params.copy(), 0.0
     seen, kept = (x[:-tried], y[:-tried]), (x[-tried:], y[-tried:])
     step: F8 = alpha * model.gradient(model.cast(params), seen)
@@ -37,7 +38,7 @@ def careful_step(model: EluNetwork, params: F8, batch: Batch, alpha: float) -> t
         factor: model.log_likelihoods(model.cast(params + factor * step), kept) - before for factor in FACTORS
     }
     best = max(FACTORS, key=lambda factor: float(gains[factor].mean()))
-    spread = float(np.std(gains[best], ddof=1)) / math.sqrt(tried) if tried > 1 else 0.0
+    spread = float(np.std(gains[best], ddof=1)) / math.sqrt(tried)
     if float(gains[best].mean()) > MARGIN * spread:
         return params + best * step, best
     return params.copy(), 0.0

@@ -75,3 +75,13 @@ def test_one_image_cannot_be_split():
     x, y = task.user.examples("test")
     taken, factor = task.careful_step(params, (x[:1], y[:1]), 0.5)
     assert (factor, np.array_equal(taken, params)) == (0.0, True)
+
+
+def test_a_step_that_one_image_alone_has_tried_is_not_taken():
+    """Nine images leave one to try with: nothing says what chance does, so the initialization is kept."""
+    task = learner(0)
+    params = task.initial(np.random.default_rng(0))
+    for m in (5, 9):
+        assert np.array_equal(task.adapt(params, m, np.random.default_rng(1), careful=True), params)
+    plain = task.adapt(params, 9, np.random.default_rng(1))
+    assert not np.array_equal(plain, params)
