@@ -8,8 +8,12 @@ A ``.npz`` of ``params`` and ``initial`` (the shared initialization), ``[d]`` ea
     step_size    alpha that it was adapted with
     task, environment, policy, algorithm, seed      of the run, `edge_fed.config`
     overrides    of this agent alone
-    layout       what `docs/run_policy.py` needs: `edge_fed.export`
+    layout       where arrays lie in ``params``: `edge_fed.export`
     life         of `python -m agent live` alone: `agent.life`
+
+Beside them, for `docs/run_policy.py` and programs like it, the arrays of ``params`` by name, ready to use:
+`edge_fed.export.arrays`. They are never read here, and a file of an earlier edge_fed has none. So the file
+has the size of three vectors instead of two, and one way to be read.
 """
 
 import io
@@ -21,7 +25,7 @@ import msgspec
 import numpy as np
 
 from edge_fed.config import CountOrNone, Overrides, RunConfig, changed
-from edge_fed.export import Layout, layout
+from edge_fed.export import Layout, arrays, layout
 from edge_fed.learner import Learner
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode, ProgramError
@@ -82,9 +86,13 @@ def _layout(task: Learner) -> Layout:
 
 def packed(file: PolicyFile) -> bytes:
     """The bytes of the file."""
-    buffer = io.BytesIO()
-    np.savez(buffer, params=file.params, initial=file.initial, about=np.array(json.dumps(file.about)))
+    buffer, about = io.BytesIO(), np.array(json.dumps(file.about))
+    np.savez(buffer, params=file.params, initial=file.initial, about=about, **_by_name(file))
     return buffer.getvalue()
+
+
+def _by_name(file: PolicyFile) -> dict[str, Any]:
+    return arrays(file.about["layout"], file.params) if "layout" in file.about else {}
 
 
 def read(path: Path) -> PolicyFile:
@@ -94,8 +102,8 @@ def read(path: Path) -> PolicyFile:
         ProgramError: There is none, or it is no such file; says what to do.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            found = PolicyFile(arrays["params"], arrays["initial"], json.loads(str(arrays["about"])))
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            found = PolicyFile(held["params"], held["initial"], json.loads(str(held["about"])))
     except OSError as error:
         raise ProgramError(ExitCode.USAGE, f"{path} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # zipfile, NumPy and json raise all kinds
@@ -106,4 +114,8 @@ def read(path: Path) -> PolicyFile:
     for name, array in (("params", found.params), ("initial", found.initial)):
         if array.ndim != 1 or array.dtype != np.float64 or not np.isfinite(array).all():
             raise ProgramError(ExitCode.USAGE, f"{name} of {path} is no vector of finite numbers", FIX)
+    try:
+        _by_name(found)  # a life writes the file again
+    except Exception as error:  # whatever stands where the layout should
+        raise ProgramError(ExitCode.USAGE, f"the layout in {path} is damaged: {error!r}", FIX) from error
     return found

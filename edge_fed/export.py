@@ -1,12 +1,14 @@
-"""What a program without edge_fed must know to run a policy: the arrays in its parameters, and what they do.
+"""What a program without edge_fed needs to run a policy: its arrays by name, ready to use.
 
-`docs/run_policy.py` reads it.
+`docs/run_policy.py` reads them.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 
+from edge_fed.params import F8
 from edge_fed.policies.base import Policy
 from edge_fed.policies.gaussian import HIGHEST, LOWEST, Gaussian
 from edge_fed.policies.mlp import Mlp
@@ -43,6 +45,37 @@ def layout(policy: Policy, spaces: Spaces) -> Layout:
         case Gaussian():
             return {**found, "output": "gaussian", **_gaussian(policy, spaces)}
     return {**found, "output": "other"}
+
+
+def arrays(found: Layout, params: F8) -> dict[str, Any]:
+    """What a runner needs, by name; weights are views of ``params``.
+
+    Args:
+        found: What `layout` returned, or a file kept of it.
+        params: Of the policy, ``[d]``.
+
+    Returns:
+        ``description`` of the policy; of one that NumPy can run also ``table`` ``[S, A]``, or ``layer1``,
+        ``layer2``, ... in this order, ``[in + 1, out]`` each; of a gaussian also ``sd`` ``[k]`` in unit
+        action space, ``low`` and ``high`` ``[k]`` of the box, and ``squash``.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is no layout.
+    """
+    named: dict[str, Any] = {"description": np.array(str(found["description"]))}
+    sizes = [math.prod(shape) for _, shape in found["arrays"]]
+    if sum(sizes) != params.size:  # a policy that needs its own module, or parameters of another one
+        return named
+    parts = np.split(params, np.cumsum(sizes)[:-1])
+    weights = {name: part.reshape(shape) for (name, shape), part in zip(found["arrays"], parts, strict=True)}
+    if found["output"] != "gaussian":
+        return named | weights
+    log_std: Any = found.get("log_std")
+    if "rho" in weights:
+        low, high = found["log_std_bounds"]
+        log_std = low + (high - low) / (1 + np.exp(-weights.pop("rho")))
+    box = {name: np.array(found[name], dtype=np.float64) for name in ("low", "high")}
+    return named | weights | box | {"sd": np.exp(log_std), "squash": np.array(found["squash"], dtype=bool)}
 
 
 def _layers(network: Network) -> list[list[Any]]:

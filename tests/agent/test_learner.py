@@ -239,6 +239,8 @@ def test_evaluation_reports_its_row_and_keeps_the_adapted_policy(careful: bool, 
     with np.load(file, allow_pickle=False) as kept:
         assert np.array_equal(kept["params"], expected) and np.array_equal(kept["initial"], start())
         about = json.loads(str(kept["about"]))
+        by_name = np.concatenate([kept["layer1"].ravel(), kept["layer2"].ravel()])
+    assert np.array_equal(by_name, expected)
     assert (about["goal"], about["round"], about["run"]) == (2, 7, RUN.hex())
     assert about["policy"] == {"name": "mlp", "args": {"hidden": [4]}}
     assert about["layout"]["arrays"] == [["layer1", [3, 4]], ["layer2", [5, 8]]]

@@ -1,6 +1,11 @@
 """The file of an adapted policy: read as written, refused by name."""
 
+import io
+import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +23,52 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert found.about == {"schema": SCHEMA, "goal": 3}
 
 
+RUNNER = Path(__file__).parents[2] / "docs" / "run_policy.py"
+TABLE: dict[str, Any] = {"description": "softmax 2x3", "output": "softmax", "arrays": [["table", [2, 3]]]}
+ABOUT = {"schema": SCHEMA, "layout": TABLE}
+
+
+@pytest.mark.processes
+def test_what_is_written_runs_with_numpy_alone(tmp_path: Path) -> None:
+    """The file itself, as the runner in docs/ reads it; and it is read back, arrays or not."""
+    theta = np.log([1.0, 1.0, 2.0, 5.0, 3.0, 2.0])
+    (tmp_path / "p.npz").write_bytes(packed(PolicyFile(theta, 0 * theta, ABOUT)))
+    command = [sys.executable, "-I", str(RUNNER), "p.npz"]
+    done = subprocess.run(
+        command, cwd=tmp_path, input="0\n1\n", capture_output=True, text=True, timeout=60, check=True
+    )
+    found = [json.loads(line)["distribution"] for line in done.stdout.splitlines()]
+    np.testing.assert_allclose(found, [[0.25, 0.25, 0.5], [0.5, 0.3, 0.2]], rtol=0, atol=1e-12)
+    assert np.array_equal(read(tmp_path / "p.npz").params, theta)
+
+
+def test_a_file_of_an_earlier_edge_fed_is_read_and_written_anew_with_arrays(tmp_path: Path) -> None:
+    """It holds no arrays by name; what is read of it has them again where it is kept, as a life does."""
+    theta = np.arange(6.0)
+    np.savez(tmp_path / "p.npz", params=theta, initial=-theta, about=np.array(json.dumps(ABOUT)))
+    found = read(tmp_path / "p.npz")
+    assert np.array_equal(found.params, theta) and np.array_equal(found.initial, -theta)
+    with np.load(io.BytesIO(packed(found))) as held:
+        assert np.array_equal(held["table"], theta.reshape(2, 3))
+
+
+@pytest.mark.processes
+def test_the_runner_says_of_an_older_file_that_it_is_to_be_saved_anew(tmp_path: Path) -> None:
+    """No traceback."""
+    np.savez(tmp_path / "p.npz", params=np.zeros(6), initial=np.zeros(6), about=np.array(json.dumps(ABOUT)))
+    command = [sys.executable, "-I", str(RUNNER), "p.npz"]
+    done = subprocess.run(command, cwd=tmp_path, input="0\n", capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "saved anew" in done.stderr and "Traceback" not in done.stderr
+
+
+def damaged(layout: Any) -> bytes:
+    """A file with something else where the layout should stand."""
+    buffer, about = io.BytesIO(), json.dumps({**ABOUT, "layout": layout})
+    np.savez(buffer, params=np.zeros(6), initial=np.zeros(6), about=np.array(about))
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize(
     ("content", "named"),
     [
@@ -25,6 +76,9 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
         (b"PK\x03\x04 and so on", "is no policy"),
         (packed(PolicyFile(np.zeros(2), np.zeros(2), {"schema": 1})), "has schema 1"),
         (packed(PolicyFile(np.zeros(2), np.full(2, np.nan), {"schema": SCHEMA})), "initial of"),
+        (damaged(5), "the layout in"),
+        (damaged({"description": "softmax", "arrays": [["table"]]}), "the layout in"),
+        (damaged({**TABLE, "output": "gaussian"}), "the layout in"),
         (packed(PolicyFile(np.zeros((2, 1)), np.zeros(2), {"schema": SCHEMA})), "params of"),
     ],
 )

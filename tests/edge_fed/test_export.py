@@ -1,5 +1,6 @@
-"""The layout of a policy, and the runner in docs/ that needs nothing else."""
+"""The arrays of a policy by name, and the runner in docs/ that needs nothing else."""
 
+import ast
 import json
 import math
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edge_fed.export import layout
+from edge_fed.export import arrays, layout
 from edge_fed.policies.gaussian import make_gaussian
 from edge_fed.policies.mlp import make_mlp
 from edge_fed.policies.softmax import make_softmax
@@ -23,8 +24,7 @@ FINITE = Spaces(3, (), num_states=5)
 
 def played(policy, spaces, params, observations, folder):
     """What the runner prints for observations, as a program in a folder without edge_fed."""
-    about = json.dumps({"layout": layout(policy, spaces)})
-    np.savez(folder / "policy.npz", params=params, about=np.array(about))
+    np.savez(folder / "policy.npz", **arrays(layout(policy, spaces), params))
     lines = "".join(json.dumps(np.asarray(o).tolist()) + "\n" for o in observations)
     done = subprocess.run(
         [sys.executable, "-I", str(RUNNER), "policy.npz"],
@@ -42,10 +42,12 @@ def drawn(policy, rng):
 @pytest.mark.parametrize(
     ("policy", "spaces"),
     [
-        (make_mlp(DISCRETE, {"hidden": [5, 4]}), DISCRETE),
+        (make_mlp(DISCRETE, {"hidden": [5]}), DISCRETE),
+        (make_mlp(DISCRETE, {"hidden": [5, 4, 6]}), DISCRETE),
+        (make_mlp(DISCRETE, {"hidden": [4] * 10}), DISCRETE),
         (make_softmax(FINITE, {}), FINITE),
     ],
-    ids=["mlp", "softmax"],
+    ids=["one hidden layer", "three", "ten: layer10 comes after layer9", "softmax of states"],
 )
 def test_the_runner_gives_the_policys_probabilities(policy, spaces, tmp_path):
     """As a program of its own, for every action, and it acts with one of them."""
@@ -57,7 +59,7 @@ def test_the_runner_gives_the_policys_probabilities(policy, spaces, tmp_path):
     for action in range(spaces.num_actions):
         log_pi = policy.log_prob(params, observations, np.full(5, action))
         got = [line["distribution"][action] for line in found]
-        np.testing.assert_allclose(np.log(got), log_pi, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(got, np.exp(log_pi), rtol=0, atol=1e-12)
     assert all(line["action"] in range(spaces.num_actions) for line in found)
 
 
@@ -66,7 +68,7 @@ def test_the_runner_gives_the_policys_probabilities(policy, spaces, tmp_path):
 @pytest.mark.parametrize("squash", [False, True])
 def test_the_runner_gives_the_policys_density(log_std, squash, tmp_path):
     """Mean and sd in unit space give log_prob; actions stay in the box."""
-    policy = make_gaussian(BOX, {"hidden": [5], "log_std": log_std, "squash": squash})
+    policy = make_gaussian(BOX, {"hidden": [5, 4, 6], "log_std": log_std, "squash": squash})
     rng = np.random.default_rng(4)
     params, observations = drawn(policy, rng), rng.normal(size=(6, 3))
     done, found = played(policy, BOX, params, observations, tmp_path)
@@ -79,8 +81,22 @@ def test_the_runner_gives_the_policys_density(log_std, squash, tmp_path):
         stored = unit if squash else (low + high) / 2 + half * unit
         log_density = -0.5 * (0.3**2 + 1.2**2) - np.log(sd).sum() - math.log(2 * math.pi)
         log_density -= 0.0 if squash else np.log(half).sum()
-        assert policy.log_prob(params, observation, stored) == pytest.approx(log_density, abs=1e-10)
+        assert policy.log_prob(params, observation, stored) == pytest.approx(log_density, abs=1e-12)
         assert (low <= line["action"]).all() and (line["action"] <= high).all()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("squash", "reached"), [(False, 1.0), (True, math.tanh(3.0))])
+def test_the_runner_squashes_or_clips_as_the_policy_says(squash, reached, tmp_path):
+    """With next to no spread, an action far outside of the unit box is at its end, or at tanh of it."""
+    policy = make_gaussian(BOX, {"hidden": [1], "log_std": -20, "squash": squash})
+    params = np.zeros(policy.dimension)
+    params[-2:] = 3.0, -3.0  # the last row of the last layer: means in unit space
+    done, found = played(policy, BOX, params, [np.zeros(3)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    low, high = np.array(BOX.action_low), np.array(BOX.action_high)
+    expected = (low + high) / 2 + (high - low) / 2 * np.array([reached, -reached])
+    assert found[0]["action"] == pytest.approx(expected.tolist(), abs=1e-8)
 
 
 @pytest.mark.processes
@@ -93,6 +109,33 @@ def test_a_policy_that_needs_its_module_is_refused(tmp_path):
     done, found = played(Own(), DISCRETE, np.zeros(2), [[0.0]], tmp_path)
     assert done.returncode == 1 and found == []
     assert "needs its own module: torch my 2-2" in done.stderr
+
+
+def test_the_runner_is_about_twenty_lines():
+    """Of code: without its docstring, comments and blank lines; as many statements as it looks, too."""
+    text = RUNNER.read_text()
+    docstring, *code = ast.parse(text).body
+    below = text.splitlines()[docstring.end_lineno :]
+    lines = [line for line in below if line.strip() and not line.strip().startswith("#")]
+    assert len(lines) <= 20 and ";" not in "".join(lines)
+    imported = {name.name for node in code if isinstance(node, ast.Import) for name in node.names}
+    assert imported == {"json", "sys", "numpy"}
+
+
+def test_weights_are_given_without_a_copy():
+    """A large policy stands in memory once, whatever it is written as."""
+    policy = make_gaussian(BOX, {"log_std": "learned"})
+    params = np.zeros(policy.dimension)
+    found = arrays(layout(policy, BOX), params)
+    assert [*found] == ["description", "layer1", "layer2", "low", "high", "sd", "squash"]
+    assert np.shares_memory(found["layer1"], params) and np.shares_memory(found["layer2"], params)
+
+
+def test_parameters_of_another_policy_have_no_arrays():
+    """Too few numbers for the layout: the description alone, which a reader can name."""
+    policy = make_softmax(FINITE, {})
+    found = arrays(layout(policy, FINITE), np.zeros(policy.dimension - 1))
+    assert [*found] == ["description"]
 
 
 def test_arrays_take_up_all_parameters():

@@ -41,7 +41,7 @@ def test_what_is_installed_is_not_reached_by_name(folder, name):
     [
         "edge_fed.program.files:write_atomic",
         "tests.edge_fed.test_torch_faults:run_without_torch",
-        "docs.run_policy:load",
+        "docs.run_policy:layers",
     ],
 )
 def test_edge_fed_itself_is_not_reached_by_name(name, monkeypatch):
