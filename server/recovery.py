@@ -64,7 +64,7 @@ class Started(msgspec.Struct, frozen=True):
     keys: bool = False
 
 
-class Averaged(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"):
+class EvaluationLine(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"):
     """What must be in a line of ``evaluations.jsonl`` about training agents."""
 
     round: int
@@ -72,7 +72,7 @@ class Averaged(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"):
     trajectories: int = 0
 
 
-class Onboarded(msgspec.Struct, frozen=True, tag="onboarding", tag_field="kind"):
+class OnboardingLine(msgspec.Struct, frozen=True, tag="onboarding", tag_field="kind"):
     """What must be in a line of ``evaluations.jsonl`` about an onboarder."""
 
     round: int
@@ -307,14 +307,14 @@ def _released(folder: RunFolder) -> dict[int, int]:
 
 def _mend_evaluations(folder: RunFolder, committed: int, mended: list[Mended]) -> list[dict[str, Any]]:
     """Drops torn lines, and evaluations of rounds that were not committed; returns the others."""
-    everything = list(_lines(folder.evaluations, Averaged | Onboarded))
+    everything = list(_lines(folder.evaluations, EvaluationLine | OnboardingLine))
     lines = [
         line
         for row, line in everything
-        if row is not None and not (isinstance(row, Averaged) and row.round > committed)
+        if row is not None and not (isinstance(row, EvaluationLine) and row.round > committed)
     ]
     if len(lines) < len(everything):
-        _note_damage(folder.evaluations, Averaged | Onboarded, mended)
+        _note_damage(folder.evaluations, EvaluationLine | OnboardingLine, mended)
         _rewrite(folder.evaluations, lines)
     return [json.loads(line) for line in lines]
 

@@ -22,7 +22,7 @@ Count = Annotated[int, Meta(ge=0, le=MOST)]
 Part = Annotated[float, Meta(ge=0, le=1)]
 
 
-class Evaluated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EvaluationRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The row of an evaluation, see `edge_fed.evaluation.evaluate`."""
 
     agent: int
@@ -39,7 +39,7 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     protocol: Annotated[str, Meta(max_length=40)] = ""
 
 
-class Onboarded(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OnboardingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A row of an onboarder, see `edge_fed.learner.Onboarded`."""
 
     goal: int
@@ -80,7 +80,7 @@ class Rules:
         """What is wrong with a report on an evaluation; empty: nothing."""
         if report.kind != "evaluation" or len(report.rows) != 1:
             return "an evaluation has exactly one row"
-        row, fault = _checked(report.rows[0], Evaluated)
+        row, fault = _checked(report.rows[0], EvaluationRow)
         if row is None:
             return fault
         if row.agent != agent:
@@ -106,13 +106,13 @@ class Rules:
             return f"{report.trajectories} trajectories: at most {self._report} are asked for"
         seen: set[tuple[str, int]] = set()
         for place, found in enumerate(report.rows):
-            row, fault = _checked(found, Onboarded)
+            row, fault = _checked(found, OnboardingRow)
             fault = fault if row is None else self._row(goal, row, seen)
             if fault:
                 return f"row {place}: {fault}"
         return ""
 
-    def _row(self, goal: int, row: Onboarded, seen: set[tuple[str, int]]) -> str:
+    def _row(self, goal: int, row: OnboardingRow, seen: set[tuple[str, int]]) -> str:
         if row.goal != goal:
             return f"it is of goal {row.goal}"
         if row.m_adapt not in self._budgets[row.init]:

@@ -9,7 +9,7 @@ from edge_fed.errors import MissingData
 from edge_fed.federated.task import initial_params
 from edge_fed.params import params_sha256
 from edge_fed.supervised.evaluation import Bench
-from server.rows import Evaluated
+from server.rows import EvaluationRow
 from tests.edge_fed.supervised.cases import learner, small
 
 
@@ -34,7 +34,7 @@ def test_each_protocol_is_named_and_counted(adapt_from, protocol, scored):
     assert row["protocol"] == protocol
     assert (row["adapt_trajectories"], row["eval_trajectories"]) == (10, 2 * scored)
     assert row["trajectories"] == 10 + 2 * scored
-    assert msgspec.convert(row, Evaluated).m_adapt == 10
+    assert msgspec.convert(row, EvaluationRow).m_adapt == 10
     assert task.spent == 0
 
 
