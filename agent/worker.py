@@ -28,8 +28,8 @@ class Performer(Protocol):
         ...
 
 
-class Stopped(Exception):
-    """Raised inside work that nobody wants any more."""
+class Stopped(BaseException):
+    """Raised inside work that nobody wants any more; no fault that code may catch and try again."""
 
 
 class Watched:

@@ -108,14 +108,14 @@ class Plant:
         Raises:
             BadEnvironment: The plant or its shield failed. Its instance is closed; no action follows.
         """
-        stopped: Exception
+        stopped: BaseException
         with self.environment.instances(1) as (instance,):  # what passes through here closes it
             try:
                 return self._episode(instance, policy, params, seed, noise)
             except BadEnvironment as error:
                 self._here = None
                 raise BadEnvironment(f"{self.environment.name}: {error}") from error.__cause__
-            except Exception as error:  # the site stops the work: the plant is as good as before
+            except BaseException as error:  # the site stops the work: the plant is as good as before
                 stopped = error
         raise stopped
 

@@ -1,5 +1,6 @@
 """The worker thread: newest work wins, stops between steps, and says what went wrong."""
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 
 from agent import events as e
 from agent.daily_budget import BudgetSpent
-from agent.worker import Performer, Worker
+from agent.worker import Performer, Stopped, Watched, Worker
 from edge_fed.errors import MissingData, NonFinite, UnknownGoal
 from edge_fed.program.exit_codes import ExitCode
 from edge_fed.user_code import UserCodeError
@@ -215,3 +216,23 @@ def test_work_waits_and_says_where_it_is_until_nobody_wants_it() -> None:
     assert delivered.get(timeout=10) == e.Spent(2, "the day is spent", 60.0)
     worker.close()
     assert worker.join(10) and delivered.empty()
+
+
+def test_code_that_tries_again_whatever_fails_cannot_try_a_stop_again() -> None:
+    """A user's variant that catches every Exception of its samples still ends with the work it is part of."""
+    stop, tries = threading.Event(), 0
+    watched = Watched(lambda _step: None, lambda _text: None, stop, lambda _step: 0.0)
+
+    def stubborn() -> None:
+        nonlocal tries
+        for _ in range(3):
+            tries += 1
+            with contextlib.suppress(Exception):
+                watched.pause(0.0)
+
+    stubborn()
+    assert tries == 3
+    stop.set()
+    with pytest.raises(Stopped):
+        stubborn()
+    assert tries == 4
