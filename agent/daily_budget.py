@@ -30,6 +30,11 @@ class BudgetSpent(EdgeFedError):
         self.for_s = for_s
 
 
+def day_file(folder: Path, goal: int) -> Path:
+    """Where a device counts, in its state folder: one file, in whichever way it acts."""
+    return folder / f"agent-{goal}-day.json"
+
+
 class DailyBudget:
     """One device's count.
 

@@ -11,6 +11,7 @@ server is told so.
 
 import contextlib
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,12 @@ from edge_fed.program.files import write_atomic
 State = dict[str, F8]
 FILE = "state-{:06d}.npz"
 OWNER = "of_run_agent_round"  # the array that says so
+
+
+def default_folder() -> Path:
+    """Where agents keep their state if nobody says another place."""
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "edge-fed"
 
 
 class StateStore:

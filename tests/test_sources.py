@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -90,7 +91,10 @@ def test_every_key_of_a_scenario_is_read(sources: dict[str, Source]) -> None:
 def test_every_flag_is_read(program: str, flags: argparse.ArgumentParser, sources: dict[str, Source]) -> None:
     """[complaints 37] By the program whose flag it is."""
     names = {action.dest for action in flags._actions} - {"help", "version"}
-    assert names - sources[f"{program}/command_line.py"].attributes == set()
+    files = [
+        path for path in sources if re.fullmatch(rf"{program}/(command_line|(own|device)_flags)\.py", path)
+    ]
+    assert names - set().union(*(sources[path].attributes for path in files)) == set()
 
 
 def test_there_is_one_adaptation(sources: dict[str, Source]) -> None:
