@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
-from rich.console import Console
 
 from edge_fed.config import overrides_by_goal
 from edge_fed.errors import ConfigError, EdgeFedError, Fault, nearest, printable
@@ -154,7 +153,7 @@ def _load(options: argparse.Namespace) -> Scenario:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from scenarios.report import table_of
+    from scenarios.report import output, table_of
 
     if options.actions:
         rows = [
@@ -174,7 +173,7 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([dict(zip(heads, row, strict=True)) for row in rows]))
     else:
-        Console().print(table_of(title, heads, rows))
+        output().print(table_of(title, heads, rows))
     return 0
 
 
@@ -237,13 +236,13 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Whatever happens, ``--json`` prints one object of the same keys."""
-    from scenarios.report import print_report
+    from scenarios.report import output, print_report
 
     outcome = _guarded(options)
     if options.json:
         print(json.dumps(as_json(outcome), allow_nan=False))
     elif outcome.rounds or outcome.evaluations:
-        print_report(outcome, Console())
+        print_report(outcome, output())
     if outcome.failure:
         _complain(outcome.failure)
     return outcome.exit_code

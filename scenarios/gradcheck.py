@@ -15,7 +15,7 @@ from edge_fed.gradcheck import FEWEST, MOST, Check, Findings, gradcheck
 from edge_fed.meta.base import Task
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from scenarios.patience import only_if_slow
-from scenarios.report import table_of
+from scenarios.report import output, table_of
 from scenarios.script import load_scenario
 from scenarios.timeline import Scenario
 
@@ -48,7 +48,7 @@ def check_gradients(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_as_json(scenario, task, found), allow_nan=False))
     else:
-        _print(scenario, task, found, Console())
+        _print(scenario, task, found, output())
     return int(ExitCode.OK if found.passed else ExitCode.FAILED)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from edge_fed.federated.attacks import attackers, described
 from edge_fed.meta.curvature import BIASED
@@ -14,6 +15,14 @@ from scenarios.outcome import Outcome
 
 KINDS = {"learned": "learned", "careful": "careful", "scratch": "from scratch", "random": "untrained"}
 SHOWN_AGENTS = 12
+UNFOLDED = 100_000
+"""Columns where no terminal has any: a line of a pipe or a file is as long as its table."""
+
+
+def output() -> Console:
+    """Where a command prints: tables fold at the width of a terminal, and nowhere else."""
+    console = Console()
+    return console if console.file.isatty() else Console(width=UNFOLDED)
 
 
 def print_report(outcome: Outcome, console: Console) -> None:
@@ -167,7 +176,9 @@ def _expectations(outcome: Outcome) -> Table | None:
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_header=any(columns[:1]))
+    words = Text.from_markup(title, style="table.title", overflow="ignore")
+    words.no_wrap = True  # rich would fold it at the width of its table
+    table = Table(title=words, title_justify="left", box=box.SIMPLE_HEAD, show_header=any(columns[:1]))
     for name in columns:
         table.add_column(name, overflow="fold")
     return table

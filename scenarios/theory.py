@@ -18,7 +18,7 @@ from edge_fed.theory.bounds import Batches, bias_star, exact_bounds, first_order
 from edge_fed.theory.constants import Constants, meta_gradient_bound, meta_smoothness, tabular_constants
 from edge_fed.theory.rates import Condition, Schedule, beta_ceilings, corollary_1, first_order_floor, instance
 from edge_fed.theory.regimes import crossing, regime
-from scenarios.report import table_of
+from scenarios.report import output, table_of
 
 POSITIVE = ("epsilon", "outer_step_size", "local_steps", "rounds", "inner_batch", "hessian_batch",
             "outer_batch")  # fmt: skip
@@ -69,7 +69,7 @@ def theory(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"success": True, **found}, allow_nan=False))
     else:
-        _print(found, Console())
+        _print(found, output())
     return 0
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from textwrap import fill
 
 import msgspec
-from rich.console import Console
 
 from edge_fed.errors import ConfigError, Fault
 from scenarios.campaign.checks import judge
@@ -21,7 +20,7 @@ from scenarios.campaign.evidence import read
 from scenarios.campaign.pool import run_all
 from scenarios.campaign.sequence import run_sequence
 from scenarios.campaign.verdict import MEANINGS, Verdict, as_json, counts_of, in_all, replay
-from scenarios.report import table_of
+from scenarios.report import output, table_of
 from scenarios.study.progress import open_bar
 from scenarios.study.seeds import parse_seeds
 
@@ -114,7 +113,7 @@ def _print(verdicts: Sequence[Verdict], seconds: float, options: argparse.Namesp
     if options.json:
         print(json.dumps(as_json(verdicts, seconds)))
         return
-    console = Console()
+    console = output()
     rows = [(name, str(count)) for name, count in in_all(verdicts).items()]
     console.print(table_of(f"{len(verdicts)} sequences in {seconds:.0f} s", ("what", "count"), rows))
     slowest = max(verdicts, key=lambda verdict: verdict.seconds)

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
 from edge_fed.errors import ConfigError, Fault
 from scenarios.faults.suite import chosen, library, run_suite
 from scenarios.faults.verdict import Verdict, judge
 from scenarios.proxy.rules import KINDS
-from scenarios.report import table_of
+from scenarios.report import output, table_of
 from scenarios.script import load_scenario
 from scenarios.study.progress import open_bar
 
@@ -61,7 +60,7 @@ def _list(names: Sequence[str], *, as_json: bool) -> int:
     if as_json:
         print(json.dumps([dict(zip(("name", "proves"), row, strict=True)) for row in rows]))
     else:
-        console = Console()
+        console = output()
         console.print(table_of("Faults", ("name", "what it proves"), rows))
         kinds = [(name, kind.meaning, ", ".join((*kind.needs, *kind.takes))) for name, kind in KINDS.items()]
         title = 'For a timeline of your own: do = "fault", args = { kind = ... }; also direction, for_s'

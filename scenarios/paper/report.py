@@ -3,8 +3,6 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from scenarios.paper.diversity import rows_of as diversities
 from scenarios.paper.figures import FIGURES
 from scenarios.paper.published_supervised import FIGURE as SUPERVISED
@@ -12,21 +10,18 @@ from scenarios.paper.supervised_table import arithmetic_line
 from scenarios.paper.supervised_table import grid as accuracies
 from scenarios.paper.table2 import grid
 from scenarios.paper.verdicts import Verdict
-from scenarios.report import table_of
+from scenarios.report import output, table_of
 from scenarios.study.statistics import number
 
 if TYPE_CHECKING:
     from scenarios.paper.reproduce import Reproduction
 
 HEADS = ("statement", "published", "accepted", "ours", "95 % interval", "n", "verdict")
-WIDTH = 132  # where there is no terminal, whose width would count
 
 
 def print_reproduction(found: "Reproduction") -> None:
     """Published values beside ours, Table 2, what was drawn, and how many were missed."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
+    console = output()
     for name in dict.fromkeys(verdict.figure for verdict in found.verdicts):
         rows = [_row(verdict) for verdict in found.verdicts if verdict.figure == name]
         console.print(table_of(f"{name}: {_title(name)}", HEADS, rows))

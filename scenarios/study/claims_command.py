@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.markup import escape
 
 from edge_fed.errors import ConfigError, Fault, nearest
 from edge_fed.program.exit_codes import ExitCode
-from scenarios.report import table_of
+from scenarios.report import output, table_of
 from scenarios.study.claims import Evidence, Judged, Verdict, judge, read_evidence
 from scenarios.study.plan import Study, load_study, paper_studies
 from scenarios.study.preregistration import (
@@ -29,7 +28,6 @@ LEGEND = (
     "95 % interval: BCa bootstrap, marked (t) with fewer than six seeds; p: Welch's test; "
     "p Holm: the largest of the claim, corrected over all claims of differences"
 )
-WIDTH = 132  # where there is no terminal, whose width would count
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -133,9 +131,7 @@ def as_json(found: Judgement) -> dict[str, object]:
 
 def print_claims(found: Judgement) -> None:
     """One table per claim: its verdict, its conditions, and the claim in words."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
+    console = output()
     for verdict in found.claims:
         rows = [_row(part, verdict) for part in verdict.conditions]
         title = f"{verdict.name}: {verdict.verdict}"

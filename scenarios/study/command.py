@@ -9,10 +9,9 @@ import os
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
 from edge_fed.errors import ConfigError, Fault
-from scenarios.report import table_of
+from scenarios.report import output, table_of
 from scenarios.study import arms_picture
 from scenarios.study.arms_picture import Shown
 from scenarios.study.arms_table import arms_table
@@ -131,7 +130,7 @@ def _list(options: argparse.Namespace) -> int:
         listed = [dict(zip(heads, row, strict=True)) for row in rows]
         print(json.dumps({"success": True, "studies": listed}))
     else:
-        Console().print(table_of("Studies", heads, rows))
+        output().print(table_of("Studies", heads, rows))
     return 0
 
 
@@ -151,10 +150,10 @@ def _print(
         print_claims(registered)
     table = arms_table(results, Shown(options.outcome, options.policy, options.m))
     if table is not None:
-        Console().print(table)
+        output().print(table)
     if gate is not None:
-        Console().print(held_out_table(results))
-        Console().print(gate_line(gate), soft_wrap=True, highlight=False, markup=False)
+        output().print(held_out_table(results))
+        output().print(gate_line(gate), soft_wrap=True, highlight=False, markup=False)
     print(f"{planned.name}: {len(results.rows)} measurements of {len(results.arms)} arms in {results.source}")
     for arm, seeds in absent(planned, results, seeds_of(options.seeds, planned)).items():
         print(f"no results yet of {arm}, seeds {as_ranges(seeds)}")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edge_fed.errors import ConfigError, Fault, nearest
-from scenarios.report import table_of
+from scenarios.report import output, table_of
 from scenarios.study.preregistration import as_ranges
 from scenarios.study.results import Results, is_table, read_results
 from scenarios.study.statistics import REFERENCE, Difference, Summary, difference, summarize
@@ -101,7 +101,7 @@ def compare(options: argparse.Namespace) -> int:
         plain = msgspec.json.decode(msgspec.json.encode(found))
         print(json.dumps({"success": True, **plain}, allow_nan=False))
     else:
-        _print(found, Console())
+        _print(found, output())
     return 0
 
 

@@ -1,8 +1,10 @@
 """What a person reads after a run, and the picture."""
 
 import io
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,10 +18,11 @@ from scenarios.outcome import Failure, Outcome
 from scenarios.picture import draw, require_plot
 from scenarios.plain import run_plain
 from scenarios.progress import JsonLines, Lines, open_progress, round_text
-from scenarios.report import print_report
+from scenarios.report import output, print_report, table_of
 from scenarios.script import check, resolve
 from scenarios.timeline import Scenario
 from scenarios.watching import Silent
+from tests.edge_fed.gym.toy_envs import MODULE
 from tests.edge_fed.supervised.cases import ONBOARDERS, TEXT
 from tests.scenarios.tiny import ONBOARDING, tiny
 
@@ -37,6 +40,34 @@ def text_of(outcome: Outcome) -> str:
     out = io.StringIO()
     print_report(outcome, Console(file=out, width=120))
     return out.getvalue()
+
+
+def lines_of(text: str) -> list[str]:
+    """Its lines without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+
+
+def test_what_is_piped_is_not_folded(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    """A row is a line, as is a title wider than its table; colours and COLUMNS change nothing."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    cells = [f"cell {number} " + "word " * 30 + "end" for number in range(4)]
+    output().print(table_of("title " * 30 + "end", ("a", "b"), [cells[:2], cells[2:]]))
+    lines = lines_of(capsys.readouterr().out)
+    assert [line for line in lines if "word" in line or "title" in line] == [
+        line for line in lines if line.rstrip().endswith("end")
+    ]
+    assert sum("end" in line for line in lines) == 3
+
+
+def test_a_terminal_has_tables_of_its_own_width(monkeypatch: Any) -> None:
+    """Nothing reaches beyond its edge but a title."""
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    output().print(table_of("title", ("a", "b"), [("word " * 30, "x")]))
+    assert 30 < max(map(len, lines_of(terminal.getvalue()))) <= 40
 
 
 def test_the_report_names_what_was_done_measured_and_missed() -> None:
@@ -205,6 +236,13 @@ def test_the_label_says_what_the_variant_used(sets: tuple[str, ...], label: str)
     """Guard and inner gradient where they count, and only there; the correction of any variant."""
     scenario = tiny("", "algorithm.rounds=1", *(f"algorithm.{one}" for one in sets))
     assert label in text_of(run_plain(scenario, Silent()))
+
+
+def test_the_label_says_that_training_bootstraps() -> None:
+    """Its objective is another one; tables show that beside the baseline."""
+    args = f'environment.args={{ id = "{MODULE}:Corridor", goals = 4, held_out = 0, bootstrap = "value" }}'
+    scenario = tiny("", "algorithm.rounds=1", "environment.family=gymnasium", args)
+    assert "first_order/none/bootstrap " in text_of(run_plain(scenario, Silent()))
 
 
 def test_the_report_of_a_supervised_run_speaks_of_samples_and_accuracy() -> None:
