@@ -28,8 +28,8 @@ pytest.importorskip("gymnasium", reason="plants need gymnasium: pip install 'edg
 H = 5
 
 
-class Stop(Exception):
-    """Nobody wants the work any more."""
+class Stop(BaseException):
+    """Nobody wants the work any more; no Exception, as `agent.worker.Stopped` is none."""
 
 
 class Site:
