@@ -15,10 +15,11 @@ import numpy as np
 from edge_fed import dp
 from edge_fed.config import Onboarding
 from edge_fed.envs.base import TabularModel
-from edge_fed.learner import Progress, Row
+from edge_fed.learner import Progress, Row, Warn
 from edge_fed.meta.adaptation import adapt_batch
 from edge_fed.meta.base import Task
 from edge_fed.meta.careful import careful_step, split
+from edge_fed.meta.step_length import Step, sampled_step, step_between, warning
 from edge_fed.params import F8
 from edge_fed.policies.base import Policy
 from edge_fed.policies.softmax import Softmax
@@ -35,8 +36,15 @@ SCORE_BATCH = 1024  # episodes scored at once; fixed, because batch shapes decid
 DP_STATES = 1000  # beyond it the [S, A, S] array of a model costs more than sampling
 
 
-def evaluate(task: Task, params: F8, seed: int, config: Onboarding) -> Row:
+def evaluate(task: Task, params: F8, seed: int, config: Onboarding, warn: Warn = lambda _text: None) -> Row:
     """Measures an agent in training at the shared initialization ``params`` ``[d]``.
+
+    Args:
+        task: The agent's.
+        params: The shared initialization.
+        seed: Run seed.
+        config: Budgets, episodes and step sizes.
+        warn: Told if the inner step leads far: `edge_fed.meta.step_length`.
 
     Returns:
         ``agent``; ``kind``, ``dp`` if J and F come from dynamic programming (tabular family, softmax
@@ -49,14 +57,20 @@ def evaluate(task: Task, params: F8, seed: int, config: Onboarding) -> Row:
     bench = Bench(task, seed, config)
     model = tabular_model(task)
     m = None if model else config.adapt_episodes
+    step: Step | None
     if model:
         adapted = dp.adapted(model, params, bench.alpha, task.settings.adapt_steps)
+        first = adapted if task.settings.adapt_steps == 1 else dp.adapted(model, params, bench.alpha)
+        step = exact_step(task.policy, model, params, first)
     else:
         adapted, _ = bench.adapt(params, bench.pool(params, config.adapt_episodes), config.adapt_episodes)
+        step = bench.step
     before, success = bench.score(params)
     after, success_adapted = bench.score(adapted)
     if model:
         before, after = dp.expected_return(model, params), dp.expected_return(model, adapted)
+    if step is not None and step.far:
+        warn(warning(step, task.settings, before, after))
     return {
         "agent": task.agent,
         "kind": "dp" if model else "mc",
@@ -70,6 +84,12 @@ def evaluate(task: Task, params: F8, seed: int, config: Onboarding) -> Row:
         "eval_trajectories": bench.spent_to_score,
         "env_steps": bench.env_steps,
     }
+
+
+def exact_step(policy: Policy, model: TabularModel, params: F8, adapted: F8) -> Step:
+    """How far it is to ``adapted`` ``[d]``, where nothing is sampled: over the visits that are expected."""
+    visits = dp.visits(model, params)[None]
+    return step_between(policy, params, adapted, np.arange(visits.size)[None], visits)
 
 
 def tabular_model(task: Task) -> TabularModel | None:
@@ -91,6 +111,9 @@ class Bench:
         seed: Run seed.
         config: Budgets, episodes and step sizes.
         progress: Called before each piece of work with the number of pieces done; may raise to stop.
+
+    Attributes:
+        step: The first inner step of the newest `adapt`.
     """
 
     def __init__(self, task: Task, seed: int, config: Onboarding, progress: Progress | None = None) -> None:
@@ -99,6 +122,7 @@ class Bench:
         self.config = config
         self.alpha = task.settings.inner_step_size if config.step_size is None else config.step_size
         self.spent_to_score = 0
+        self.step: Step | None = None
         self._progress = progress
         self._done = 0
 
@@ -138,8 +162,10 @@ class Bench:
         for step in range(self.task.settings.adapt_steps):
             if step:
                 batch = self.sample(params, m, LATER_STEP + step - 1, Purpose.EVALUATE)
-            params = adapt_batch(self.task, params, batch, alpha=self.alpha).params
+            before, params = params, adapt_batch(self.task, params, batch, alpha=self.alpha).params
             spent += batch.size
+            if step == 0:
+                self.step = sampled_step(self.task.policy, before, params, batch)
         return params, spent
 
     def adapt_carefully(self, params: F8, pool: Trajectories, m: int) -> tuple[F8, float]:

@@ -18,6 +18,8 @@ from edge_fed.seeding import Streams
 Row = dict[str, Any]
 Progress = Callable[[int], None]
 """Called with the number of pieces of work done; may raise to stop."""
+Warn = Callable[[str], None]
+"""Called with what a person should know of a measurement and its rows do not say, at most once."""
 Unit = Literal["trajectories", "samples"]
 
 
@@ -162,10 +164,12 @@ class Learner(Protocol):
         """
         ...
 
-    def evaluate(self, params: F8, seed: int, config: Onboarding) -> Row:
+    def evaluate(self, params: F8, seed: int, config: Onboarding, warn: Warn = ...) -> Row:
         """Measures the shared ``params`` ``[d]`` before and after adaptation: `evaluation.evaluate`."""
         ...
 
-    def onboard(self, params: F8, seed: int, config: Onboarding, progress: Progress) -> Onboarded:
+    def onboard(
+        self, params: F8, seed: int, config: Onboarding, progress: Progress, warn: Warn = ...
+    ) -> Onboarded:
         """Measures an agent that never trained: `edge_fed.onboarding.onboard`."""
         ...

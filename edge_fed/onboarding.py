@@ -5,21 +5,30 @@ taken that was not tried (``careful``), of the untrained policy (``random``), an
 Streams and counters are those of `edge_fed.evaluation`.
 """
 
+import math
 from collections.abc import Iterator
 
 import msgspec
 
 from edge_fed.config import Onboarding
 from edge_fed.evaluation import Bench
-from edge_fed.learner import Onboarded, Progress, Row
+from edge_fed.learner import Onboarded, Progress, Row, Warn
 from edge_fed.meta.adaptation import adapt_batch
 from edge_fed.meta.base import Task
 from edge_fed.meta.careful import LEAST
+from edge_fed.meta.step_length import Step, warning
 from edge_fed.params import F8
 from edge_fed.seeding import Purpose, stream
 
 
-def onboard(task: Task, params: F8, seed: int, config: Onboarding, progress: Progress) -> Onboarded:
+def onboard(
+    task: Task,
+    params: F8,
+    seed: int,
+    config: Onboarding,
+    progress: Progress,
+    warn: Warn = lambda _text: None,
+) -> Onboarded:
     """Measures an agent that never trained: m-shot for each budget, random, and from scratch.
 
     Args:
@@ -28,9 +37,13 @@ def onboard(task: Task, params: F8, seed: int, config: Onboarding, progress: Pro
         seed: Run seed.
         config: Budgets, episodes and step sizes.
         progress: Called before each piece of work with the number of pieces done.
+        warn: Told if the inner step of the largest budget leads far: `edge_fed.meta.step_length`.
     """
     bench = Bench(task, seed, config, progress)
-    rows, largest = _learned(bench, params)
+    rows, largest, step = _learned(bench, params)
+    if step is not None and step.far:
+        returns = {row["m_adapt"]: row["return"] for row in rows if row["init"] == "learned"}
+        warn(warning(step, task.settings, returns.get(0, math.nan), returns[max(returns)]))
     rows += _random(bench)
     rows += _scratch(bench)
     return Onboarded(rows, largest, bench.spent_to_adapt, bench.spent_to_score, bench.env_steps)
@@ -54,17 +67,17 @@ def _row(bench: Bench, init: str, m: int, trajectories: int, params: F8) -> Row:
     }
 
 
-def _learned(bench: Bench, params: F8) -> tuple[list[Row], F8]:
-    """One row per budget of ``m_adapt``, plain and careful, and the parameters of the largest."""
+def _learned(bench: Bench, params: F8) -> tuple[list[Row], F8, Step | None]:
+    """One row per budget of ``m_adapt``, plain and careful; of the largest the parameters and plain step."""
     budgets = bench.config.m_adapt
     largest = max(budgets, default=0)
     bench.piece()
     pool = bench.pool(params, largest) if largest else None
-    rows, best = [], params.copy()
+    rows, best, step = [], params.copy(), None
     for m in budgets:
         adapted, spent = bench.adapt(params, pool, m) if m and pool else (params.copy(), 0)
         rows.append(_row(bench, "learned", m, spent, adapted))
-        best = adapted if m == largest else best
+        best, step = (adapted, bench.step) if m == largest else (best, step)
     careful = [m for m in budgets if m >= LEAST] if bench.config.careful and pool else []
     for m in careful:
         assert pool is not None
@@ -72,7 +85,7 @@ def _learned(bench: Bench, params: F8) -> tuple[list[Row], F8]:
         spent = m * bench.task.settings.adapt_steps
         rows.append({**_row(bench, "careful", m, spent, adapted), "factor": factor})
         best = adapted if m == largest else best
-    return rows, best
+    return rows, best, step
 
 
 def _random(bench: Bench) -> list[Row]:

@@ -11,7 +11,7 @@ from edge_fed.envs.base import Environment, Mdp
 from edge_fed.envs.gymnasium import EpisodicEnvironment
 from edge_fed.episodes import EpisodeSampler
 from edge_fed.evaluation import evaluate, is_tabular
-from edge_fed.learner import Blueprint, Onboarded, Progress, Row, Unit
+from edge_fed.learner import Blueprint, Onboarded, Progress, Row, Unit, Warn
 from edge_fed.meta import VARIANTS
 from edge_fed.meta.adaptation import adapt
 from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
@@ -80,13 +80,20 @@ class Reinforcement(Task, frozen=True):
         how = adapt_carefully if careful else adapt
         return how(self, params, m, rng, alpha=alpha)
 
-    def evaluate(self, params: F8, seed: int, config: Onboarding) -> Row:
+    def evaluate(self, params: F8, seed: int, config: Onboarding, warn: Warn = lambda _text: None) -> Row:
         """Returns before and after adaptation."""
-        return evaluate(self, params, seed, config)
+        return evaluate(self, params, seed, config, warn)
 
-    def onboard(self, params: F8, seed: int, config: Onboarding, progress: Progress) -> Onboarded:
+    def onboard(
+        self,
+        params: F8,
+        seed: int,
+        config: Onboarding,
+        progress: Progress,
+        warn: Warn = lambda _text: None,
+    ) -> Onboarded:
         """Returns for each budget, and of the baselines."""
-        return onboard(self, params, seed, config, progress)
+        return onboard(self, params, seed, config, progress, warn)
 
 
 def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Reinforcement:

@@ -6,7 +6,7 @@ state before the action, absolute discount gamma^t.
 """
 
 from edge_fed.dp.gradients import adapted, gradient, hessian_vector, meta_gradient, meta_objective
-from edge_fed.dp.values import expected_return, optimal_return
+from edge_fed.dp.values import expected_return, optimal_return, visits
 
 __all__ = [
     "adapted",
@@ -16,4 +16,5 @@ __all__ = [
     "meta_gradient",
     "meta_objective",
     "optimal_return",
+    "visits",
 ]

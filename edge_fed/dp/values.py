@@ -69,6 +69,13 @@ def occupancy(model: TabularModel, kernel: F8) -> F8:
     return found
 
 
+def visits(model: TabularModel, theta: F8) -> F8:
+    """Expected number of the H+1 actions that are taken in each state, ``[S]``; not discounted."""
+    undiscounted = msgspec.structs.replace(model, discount=1.0)
+    found: F8 = occupancy(undiscounted, mix(softmax(model, theta), model.transition)).sum(axis=0)
+    return found
+
+
 def expected_return(model: TabularModel, theta: F8) -> float:
     """J(theta) = E sum_{t=0..H} gamma^t r(s_t, a_t)."""
     return float(model.start @ chain(model, theta).values[0])

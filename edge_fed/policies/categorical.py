@@ -20,6 +20,12 @@ class Categorical:
         """Log pi(a | s), see `edge_fed.policies.base.Policy`."""
         raise NotImplementedError
 
+    def log_probs(self, params: F8, states: States) -> F8:
+        """Log pi(. | s), ``[..., A]``; a child that has them all at once says so."""
+        actions = range(self.num_actions)
+        every = [self.log_prob(params, states, np.full(states.shape[:2], action)) for action in actions]
+        return np.stack(every, axis=-1)
+
     def noise(self, rng: Generator, steps: int, m: int) -> F8:
         """Uniforms, ``[steps, m, 1]``."""
         return rng.random((steps, m))[:, :, None]
@@ -30,9 +36,9 @@ class Categorical:
 
     def kl(self, params: F8, other: F8, states: States) -> F8:
         """KL(pi(.|s; params) || pi(.|s; other)) in nats, ``[H+1, m]`` for states ``[H+1, m, *s]``."""
+        here, there = self.log_probs(params, states), self.log_probs(other, states)
         divergence = np.zeros(states.shape[:2])
         for action in range(self.num_actions):
-            chosen = np.full(divergence.shape, action)
-            log_pi = self.log_prob(params, states, chosen)
-            divergence += np.exp(log_pi) * (log_pi - self.log_prob(other, states, chosen))
+            log_pi = here[..., action]
+            divergence += np.exp(log_pi) * (log_pi - there[..., action])
         return divergence

@@ -173,11 +173,15 @@ class Mlp(Categorical):
 
     def log_prob(self, params: F8, states: States, actions: I8) -> F8:
         """Log pi(a | s) for any leading shape of states ``[..., *s]``."""
+        picked: F8 = np.take_along_axis(self.log_probs(params, states), actions[..., None], -1)[..., 0]
+        return picked
+
+    def log_probs(self, params: F8, states: States) -> F8:
+        """Log pi(. | s), ``[..., A]``: one pass."""
         logits = self.network.outputs(params, flattened(states, self._axes))
         logits = logits - logits.max(axis=-1, keepdims=True)
-        log_pi = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        picked: F8 = np.take_along_axis(log_pi, actions[..., None], -1)[..., 0]
-        return picked
+        log_pi: F8 = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        return log_pi
 
     def score(self, trace: MlpTrace, w: F8) -> F8:
         """Sum of w psi, ``[d]``: one reverse pass."""

@@ -115,11 +115,20 @@ class Softmax(Categorical):
 
     def log_prob(self, params: F8, states: Any, actions: I8) -> F8:
         """Log pi(a | s) for any shape of states."""
+        picked: F8 = self._table(params)[states, actions]
+        return picked
+
+    def log_probs(self, params: F8, states: Any) -> F8:
+        """Log pi(. | s), ``[..., A]``: rows of one table."""
+        rows: F8 = self._table(params)[states]
+        return rows
+
+    def _table(self, params: F8) -> F8:
+        """Log pi(a | s), ``[S, A]``."""
         theta = params.reshape(self.shape)
         shifted = theta - theta.max(axis=1, keepdims=True)
         log_pi: F8 = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        picked: F8 = log_pi[states, actions]
-        return picked
+        return log_pi
 
     def score(self, trace: SoftmaxTrace, w: F8) -> F8:
         """Sum of w psi, ``[d]``."""

@@ -22,7 +22,7 @@ from edge_fed.config import (
 from edge_fed.datasets import dataset
 from edge_fed.datasets.base import Part
 from edge_fed.errors import UnknownName
-from edge_fed.learner import Blueprint, Learner, Onboarded, Progress, Row, Unit
+from edge_fed.learner import Blueprint, Learner, Onboarded, Progress, Row, Unit, Warn
 from edge_fed.meta.base import AgentState, Estimate
 from edge_fed.params import F8
 from edge_fed.seeding import Streams
@@ -132,11 +132,24 @@ class Supervised(msgspec.Struct, frozen=True):
         """A step that is tried first, and the part of it that was taken: `edge_fed.supervised.careful`."""
         return careful_step(self.model, params, batch, alpha)
 
-    def evaluate(self, params: F8, seed: int, config: Onboarding) -> Row:
+    def evaluate(
+        self,
+        params: F8,
+        seed: int,
+        config: Onboarding,
+        warn: Warn = lambda _text: None,  # noqa: ARG002  of policies, whose steps are looked at
+    ) -> Row:
         """Loss and accuracy before and after adaptation."""
         return evaluate(self.fresh(), params, seed, config)
 
-    def onboard(self, params: F8, seed: int, config: Onboarding, progress: Progress) -> Onboarded:
+    def onboard(
+        self,
+        params: F8,
+        seed: int,
+        config: Onboarding,
+        progress: Progress,
+        warn: Warn = lambda _text: None,  # noqa: ARG002  of policies, whose steps are looked at
+    ) -> Onboarded:
         """Loss and accuracy for each budget, and of the baselines."""
         return onboard(self.fresh(), params, seed, config, progress)
 
