@@ -67,6 +67,7 @@ class Duties:
         self._features: tuple[str, ...] = ()
         self._tags: set[int] = set()
         self._armed: set[tuple[str, int]] = set()
+        self._warned = False  # once: after the next round the same holds
 
     @property
     def run(self) -> str:
@@ -277,6 +278,10 @@ class Duties:
             trajectories=measured.trajectories,
         )
         self.outbox.put("report", Parcel(report, round=work.round, key=self._key))
+        if measured.warning and not self._warned:
+            self._warned = True
+            out.log("warning", measured.warning)
+            out.tell("warning", text=measured.warning)
         if onboarding:
             out.tell("rows", round=work.round, rows=list(measured.rows))
             out.do(e.Show(work.round, measured.rows))

@@ -113,6 +113,7 @@ class Measured(Event, frozen=True):
         trajectories: Sampled for it.
         unsaved: Why the adapted policy could not be kept; empty: it was, or nobody wanted it.
         private: The rows stay with the agent; what it reports has none.
+        warning: What the person at this agent should know of it; empty: nothing.
     """
 
     number: int
@@ -120,6 +121,7 @@ class Measured(Event, frozen=True):
     trajectories: int
     unsaved: str = ""
     private: bool = False
+    warning: str = ""
 
 
 class Failed(Event, frozen=True):

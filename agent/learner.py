@@ -174,22 +174,25 @@ class Learner:
     def evaluate(self, work: e.Evaluate) -> e.Measured:
         """Measures the shared parameters on this goal; with ``save``, keeps one adapted from them."""
         config, seed = self._config.onboarding, self._config.seed
-        row, unsaved = self._task.evaluate(work.params, seed, config), ""
+        said: list[str] = []
+        row, unsaved = self._task.evaluate(work.params, seed, config, said.append), ""
         if self._save:
             rng = stream(seed, self._goal, 0, 0, Purpose.EVALUATE)
             adapted = self._task.fresh().adapt(
                 work.params, config.adapt_episodes, rng, alpha=config.step_size, careful=config.careful
             )
             unsaved = self._keep(work.round, work.params, adapted, config.adapt_episodes)
-        return e.Measured(work.number, (row,), int(row["trajectories"]), unsaved, self._keeps_rows())
+        spent, private = int(row["trajectories"]), self._keeps_rows()
+        return e.Measured(work.number, (row,), spent, unsaved, private, "".join(said))
 
     def onboard(self, work: e.Onboard, progress: Progress) -> e.Measured:
         """Adapts the initialization with every budget, beside the baselines."""
         config = self._config.onboarding
-        found = self._task.onboard(work.params, self._config.seed, config, progress)
+        said: list[str] = []
+        found = self._task.onboard(work.params, self._config.seed, config, progress, said.append)
         unsaved = self._keep(work.round, work.params, found.params, max(config.m_adapt, default=0))
-        trajectories = found.adapt_trajectories + found.eval_trajectories
-        return e.Measured(work.number, tuple(found.rows), trajectories, unsaved, self._keeps_rows())
+        spent, private = found.adapt_trajectories + found.eval_trajectories, self._keeps_rows()
+        return e.Measured(work.number, tuple(found.rows), spent, unsaved, private, "".join(said))
 
     def _keep(self, round_: int, shared: F8, adapted: F8, m_adapt: int) -> str:
         """Writes the adapted policy, if that is wanted; returns why it could not. The rows stand anyway."""

@@ -52,6 +52,7 @@ class Director:
         self._open = 0  # the round that is open, as far as is known
         self._served = ""  # what the server waits for, in its own words
         self._finished = False
+        self._warned = False
 
     @property
     def waiting(self) -> str:
@@ -101,6 +102,9 @@ class Director:
                 self._server_spoke(event, fields, now, orders)
             case Spoke(child=child, event="armed"):
                 self.children.armed.add(child)
+            case Spoke(child=child, event="warning", fields=fields) if not self._warned:
+                self._warned = True  # the others are set up alike, and their own logs have it
+                orders.append(Note("warning", f"{child}: {fields['text']}"))
             case Ended(child="server", code=code, why=why):
                 self._server_ended(code, why, now, orders)
             case Ended(child=child, code=code, why=why):

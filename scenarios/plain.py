@@ -16,7 +16,7 @@ from edge_fed.federated.ending import too_few_here
 from edge_fed.federated.per_fedavg_pg import Round, per_fedavg_pg
 from edge_fed.federated.privacy import SECRET_BYTES
 from edge_fed.federated.task import initial_params, make_learner
-from edge_fed.learner import Learner
+from edge_fed.learner import Learner, Warn
 from edge_fed.params import F8, params_sha256
 from edge_fed.program.accountant import statement
 from edge_fed.program.exit_codes import ExitCode
@@ -61,6 +61,7 @@ class PlainRun:
         self.evaluations: list[dict[str, Any]] = []
         self.quarantined: set[int] = set()
         self.updates: Counter[int] = Counter()
+        self._warned = False
 
     def play(self) -> Outcome:
         """The whole run; a signal, or too few agents, ends it early, with what there is."""
@@ -137,7 +138,9 @@ class PlainRun:
         if number not in (0, self.scenario.algorithm.rounds) and not (every and number % every == 0):
             return
         rows = [
-            self.tasks[agent].evaluate(params, self.scenario.seed, self.scenario.onboarding)
+            self.tasks[agent].evaluate(
+                params, self.scenario.seed, self.scenario.onboarding, self._warn(f"agent-{agent}")
+            )
             for agent in agents
             if agent not in self.quarantined
         ]
@@ -156,7 +159,8 @@ class PlainRun:
 
     def _onboard(self, goal: int, number: int, params: F8) -> None:
         task = self._newcomer(goal)
-        found = task.onboard(params, self.scenario.seed, self.scenario.onboarding, lambda _done: None)
+        warn = self._warn(f"onboard-{goal}")
+        found = task.onboard(params, self.scenario.seed, self.scenario.onboarding, lambda _done: None, warn)
         spent = found.adapt_trajectories + found.eval_trajectories
         self._keep(
             {
@@ -168,6 +172,16 @@ class PlainRun:
             }
         )
         self.watch.report(goal, found.rows)
+
+    def _warn(self, who: str) -> Warn:
+        """Passes the first warning of a run on: the others are set up alike."""
+
+        def warn(text: str) -> None:
+            if not self._warned:
+                self._warned = True
+                self.watch.note("warning", f"{who}: {text}")
+
+        return warn
 
     def _newcomer(self, goal: int) -> Learner:
         return make_learner(self.scenario, goal, self.overrides.get(goal, Overrides()))

@@ -261,6 +261,26 @@ def test_onboarding_gives_the_rows_of_onboard(tmp_path: Path) -> None:
         assert np.array_equal(kept["params"], found.params)
 
 
+@pytest.mark.parametrize("kind", [e.Onboard, e.Evaluate])
+@pytest.mark.parametrize(("alpha", "begins"), [(0.0, ""), (200.0, "the inner step leads far")])
+def test_an_inner_step_that_leads_far_is_told(
+    kind: type[e.Evaluate] | type[e.Onboard], alpha: float, begins: str, tmp_path: Path
+) -> None:
+    """Beside the rows, which have the keys that they always have."""
+    settings = RunConfig(
+        seed=11,
+        algorithm=Algorithm(inner_step_size=alpha),
+        onboarding=Onboarding(m_adapt=(0, 64), eval_episodes=8, adapt_episodes=64, scratch=(), random=False),
+    )
+    made = Learner(7, Overrides(), tmp_path)
+    made.perform(e.Build(1, msgspec.to_builtins(settings), RUN), silent)
+    measured = made.perform(kind(2, 150, initial_params(settings)), silent)
+    assert isinstance(measured, e.Measured)
+    assert measured.warning[:24] == begins
+    keys = {"goal", "init", "m_adapt", "return", "success", "trajectories"}
+    assert kind is e.Evaluate or all(row.keys() - {"factor"} == keys for row in measured.rows)
+
+
 @pytest.mark.parametrize("work", [e.Onboard(2, 150, start()), e.Evaluate(2, 150, start())])
 def test_rows_survive_a_policy_that_cannot_be_saved(work: e.Work, tmp_path: Path) -> None:
     """The measurement is not thrown away for want of a folder; what was wrong is named."""

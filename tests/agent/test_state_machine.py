@@ -778,6 +778,22 @@ def test_an_unsaved_policy_is_told_at_the_end_and_no_success() -> None:
     assert end.code is ExitCode.FAILED and "cannot be saved: full" in end.why
 
 
+def test_a_warning_is_said_once_and_passed_to_the_supervisor() -> None:
+    """The person at the agent reads it after the first measurement that has one; the server gets rows."""
+    server = ServerSide()
+    agent = onboarder(server)
+    said = []
+    for round_, text in ((148, ""), (149, "the step is long"), (150, "the step is longer")):
+        (work,) = of(agent.tell(init(server, round_)), e.Onboard)
+        commands = agent.tell(e.Measured(work.number, ROWS, 512, warning=text))
+        lines = [c for c in of(commands, e.Log) if c.level == "warning"]
+        told = [c.fields for c in of(commands, e.Tell) if c.name == "warning"]
+        assert [{"text": line.text} for line in lines] == told
+        assert all(report.rows == ROWS for report in sent(commands, m.Report))
+        said.append([line.text for line in lines])
+    assert said == [[], ["the step is long"], []]
+
+
 def test_a_refused_request_is_a_refusal_and_not_the_server_s_end() -> None:
     """ERROR and SHUTDOWN with one and the same reason: exit 4. Another reason: exit 9."""
     for said, code in (("no round 999", ExitCode.REFUSED), ("another fault", ExitCode.STOPPED)):

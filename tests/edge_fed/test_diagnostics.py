@@ -106,6 +106,16 @@ def test_kl_is_that_of_two_softmax_rows():
     assert not policy.kl(here, here, states).any()
 
 
+@pytest.mark.parametrize("family", checks.FAMILIES)
+def test_all_actions_at_once_have_the_bits_of_one_after_the_other(family):
+    """A policy that gives all log-probabilities in one pass gives those of `log_prob`."""
+    task, params = checks.task_and_params(checks.FAMILIES[family], **checks.LARGE)
+    (batch,) = task.sample(params, [(5, np.random.default_rng(0))])
+    for action, found in enumerate(np.moveaxis(task.policy.log_probs(params, batch.states), -1, 0)):
+        chosen = np.full(batch.states.shape[:2], action)
+        assert np.array_equal(found, task.policy.log_prob(params, batch.states, chosen))
+
+
 def written_out(task, params, size, count):
     """The three numbers' ingredients: the pool's states, and every batch's inner step by `policy.score`."""
     sampler = Sampler(task.environment, task.policy)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edge_fed.dp import expected_return, optimal_return
+from edge_fed.dp import expected_return, optimal_return, visits
 from edge_fed.dp.values import chain, occupancy
 from edge_fed.envs.gridworld import Gridworld
 from edge_fed.errors import ShapeError
@@ -46,6 +46,17 @@ def test_occupancy_sums_to_the_discount_powers():
     assert np.allclose(visits.sum(axis=1), [1, 0.7, 0.49], rtol=0, atol=1e-14)
     reward = (found.policy * model.reward).sum(axis=1)
     assert abs((visits @ reward).sum() - expected_return(model, theta)) < 1e-14
+
+
+def test_visits_equal_enumeration_and_know_no_discount():
+    """How often each state is acted in, over all trajectories weighted by their probability: H+1 in all."""
+    model = random_model(3, discount=0.7)
+    theta = np.random.default_rng(6).normal(size=6)
+    expected = np.zeros(len(model.start))
+    for states, actions in trajectories(model):
+        np.add.at(expected, list(states), probability(model, theta, states, actions))
+    assert np.allclose(visits(model, theta), expected, rtol=0, atol=1e-12)
+    assert abs(expected.sum() - (model.horizon + 1)) < 1e-12
 
 
 def test_optimal_return_of_a_corner_goal_worked_by_hand():

@@ -267,3 +267,44 @@ def test_rows_are_plain_values():
     rows = [*measured(task, params).rows, evaluate(task, params, SEED, SMALL)]
     assert json.loads(json.dumps(rows)) == rows
     assert {type(value) for row in rows for value in row.values()} <= {int, float, str, type(None)}
+
+
+@pytest.mark.parametrize("make", [navigation, grid])
+def test_a_step_that_leads_far_is_told_and_changes_no_bit(make, monkeypatch):
+    """Told once by each measurement, with its own returns; rows, counts and parameters are as without."""
+    task, params = make()
+    settings = msgspec.structs.replace(task.settings, inner_step_size=1000.0)
+    task = msgspec.structs.replace(task, settings=settings)
+    said, silent = [], []
+    row, found = evaluate(task, params, SEED, SMALL, said.append), measured(task, params)
+    onboard(task, params, SEED, SMALL, lambda done: None, said.append)
+    assert f"return {row['expected_return']:.3g} before adaptation, {row['meta_objective']:.3g}" in said[0]
+    plain = chosen(found.rows, "learned")
+    assert f"return {plain[0]['return']:.3g} before adaptation, {plain[50]['return']:.3g}" in said[1]
+    assert len(said) == 2 and all("inner step leads far" in text for text in said)
+    for module, name in ((evaluation, "sampled_step"), (evaluation, "exact_step")):
+        monkeypatch.setattr(module, name, lambda *_: None)
+    assert evaluate(task, params, SEED, SMALL, silent.append) == row
+    again = onboard(task, params, SEED, SMALL, lambda done: None, silent.append)
+    assert again.rows == found.rows and np.array_equal(again.params, found.params)
+    assert (again.adapt_trajectories, again.env_steps) == (found.adapt_trajectories, found.env_steps)
+    assert silent == []
+
+
+def test_the_paper_s_first_step_is_not_told():
+    """At the initial parameters of few-shot alpha = 1 moves the policy by a few hundredths of a nat."""
+    task, params = navigation()
+    said = []
+    evaluate(task, params, SEED, SMALL, said.append)
+    onboard(task, params, SEED, SMALL, lambda done: None, said.append)
+    assert said == []
+
+
+def test_of_several_inner_steps_the_first_one_is_looked_at():
+    """The others start elsewhere: what is told of it is the same, however many there are."""
+    alone, several = (navigation(adapt_steps=steps)[0] for steps in (1, 3))
+    params = navigation()[1]
+    benches = [evaluation.Bench(task, SEED, SMALL) for task in (alone, several)]
+    for bench in benches:
+        bench.adapt(params, bench.pool(params, 20), 20)
+    assert benches[0].step == benches[1].step is not None

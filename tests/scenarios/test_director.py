@@ -494,3 +494,12 @@ def test_an_agent_that_registers_again_is_waited_for_at_a_boundary() -> None:
     assert proceed(5) not in stage.server("held", round=5)
     assert stage.director.waiting == "held before round 5, waiting for agent-1"
     assert stage.ready(1) == [proceed(5)]
+
+
+def test_the_first_warning_of_an_agent_is_passed_on() -> None:
+    """One line for each of a hundred agents that are set up alike would hide the run."""
+    stage = Stage(scenario_of()).running()
+    assert stage.tell(Spoke("agent-2", "warning", {"text": "a long step"})) == [
+        Note("warning", "agent-2: a long step")
+    ]
+    assert stage.tell(Spoke("agent-3", "warning", {"text": "a long step"})) == []

@@ -98,6 +98,18 @@ def test_what_changes_no_bits_is_left_out_and_said() -> None:
     assert notes.said == ["info: the plain loop leaves out what changes no bits: slow 3, kill server"]
 
 
+def test_a_long_inner_step_is_said_once_a_run_and_changes_nothing() -> None:
+    """Four agents and an onboarder find it before and after; the records are those of a silent run."""
+    notes, scenario = Notes(), tiny(ONBOARDING, "algorithm.inner_step_size=300")
+    found, silent = run_plain(scenario, notes), plain(scenario)
+    (line,) = notes.said
+    assert line.startswith("warning: agent-0: the inner step leads far")
+    assert (found.params_sha256, found.evaluations) == (silent.params_sha256, silent.evaluations)
+    usual = Notes()
+    run_plain(tiny(ONBOARDING), usual)
+    assert usual.said == [], "theta = 0 at first: any step is longer, and none of these is far"
+
+
 def test_a_run_folder_can_be_verified(tmp_path: Path) -> None:
     """The records that it leaves replay to the same bits."""
     scenario = tiny(
