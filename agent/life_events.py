@@ -11,9 +11,15 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class Acted(msgspec.Struct, frozen=True):
-    """A batch was played with the policy at hand: returns ``[n]``."""
+    """A batch was played with the policy at hand.
+
+    Attributes:
+        returns: ``[n]``.
+        overridden: Actions that a shield changed; None: there is no shield.
+    """
 
     returns: F8
+    overridden: int | None = None
 
 
 class Learned(msgspec.Struct, frozen=True):

@@ -36,24 +36,28 @@ class Kept(msgspec.Struct):
 
 
 class LifeStore:
-    """The files of one device; a context manager, because two lives must not share them.
+    """The files of one life; a context manager, because two lives must not share them.
 
     Args:
         folder: Made if it is not there; None: nothing is kept, but the journal in memory.
         policy: As it was saved after the adaptation.
         goal: Of the device.
         seed: Of the life.
+        plant: The name of its real plant; None: it simulates. What a plant was paid for survives a power cut.
 
     Attributes:
         lines: The journal.
     """
 
-    def __init__(self, folder: Path | None, policy: PolicyFile, goal: int, seed: int) -> None:
+    def __init__(
+        self, folder: Path | None, policy: PolicyFile, goal: int, seed: int, plant: str | None = None
+    ) -> None:
         self.lines: list[Line] = []
         self.folder = folder
         self._policy = policy
         self._of = {"initial": params_sha256(policy.initial), "params": params_sha256(policy.params)}
-        self._of |= {"goal": str(goal), "seed": str(seed)}
+        self._of |= {"goal": str(goal), "seed": str(seed)} | ({"device": plant} if plant else {})
+        self._sync = plant is not None
         self._name = f"live-{goal}"
         self._lock: int | None = None
 
@@ -90,7 +94,8 @@ class LifeStore:
             return self._policy.params.copy(), State()
         found = read(path)
         life = _converted(found.about.get("life", {}), Kept, path)
-        different = [name for name in self._of if life.of.get(name) != self._of[name]]
+        names = {**self._of, **life.of}  # of a simulation names no device
+        different = [name for name in names if life.of.get(name) != self._of.get(name)]
         if different or found.params.shape != self._policy.params.shape:
             why = f"{path} is of another life: another {', '.join(different)}"
             raise ProgramError(ExitCode.USAGE, why, "choose another --state, or remove it to begin anew")
@@ -110,7 +115,7 @@ class LifeStore:
         about = {**self._policy.about, "life": life}
         try:
             data = packed(PolicyFile(params, self._policy.initial, about))
-            write_atomic(self._path(".npz"), data, sync=False)
+            write_atomic(self._path(".npz"), data, sync=self._sync)
         except OSError as error:
             raise self._fault(error) from error
 

@@ -4,19 +4,24 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from agent.device_flags import not_installed
 from agent.life import Habits, Life
 from agent.life_store import LifeStore
 from agent.life_worker import LifeWorker
-from agent.live_flags import changes, parser
+from agent.live_flags import changes, parser, plant_of
 from agent.living import Living
 from agent.news import News
+from agent.plant_file import PlantFile
 from agent.policy_file import FIX, Adapted, PolicyFile, read
+from agent.state_store import default_folder
+from agent.stops import Stops
 from edge_fed.config import Overrides, RunConfig, merge
 from edge_fed.errors import EdgeFedError
 from edge_fed.federated.task import make_task
@@ -35,8 +40,9 @@ def main(argv: Sequence[str]) -> int:
     if bool(options.change) != (options.change_at is not None):
         p.error("--change-at and --change belong together")
     wanted = changes(p, options.change)
+    plant = plant_of(p, options)
     try:
-        return int(live(options, wanted))
+        return int(live(options, wanted, plant))
     except ProgramError as error:
         hint = f"\n  {error.hint}" if error.hint else ""
         print(f"error: {error.message}{hint}", file=sys.stderr)
@@ -46,8 +52,13 @@ def main(argv: Sequence[str]) -> int:
         return int(ExitCode.FAILED)
 
 
-def live(options: argparse.Namespace, wanted: dict[str, Any]) -> ExitCode:
+def live(options: argparse.Namespace, wanted: dict[str, Any], plant: PlantFile | None = None) -> ExitCode:
     """A life as the flags say.
+
+    Args:
+        options: The flags.
+        wanted: What ``--change`` sets.
+        plant: Of the real plant that it acts on; None: it simulates.
 
     Raises:
         ProgramError: It cannot begin or go on; says why.
@@ -58,19 +69,45 @@ def live(options: argparse.Namespace, wanted: dict[str, Any]) -> ExitCode:
         require_plot(options.picture)
     policy = read(options.policy)
     config, own, adapted = _run_of(policy, options.policy)
+    if own.device is not None and plant is None:
+        why = f"{options.policy} is of a real plant"
+        raise ProgramError(ExitCode.USAGE, why, "say how it is reached: --device FILE.toml")
     goal = adapted.goal if options.goal is None else options.goal
     seed = config.seed if options.seed is None else options.seed
     task = _task(config, goal, own, policy)
-    args = {name.removeprefix("args."): value for name, value in wanted.items() if name != "goal"}
-    after = _task(config, wanted.get("goal", goal), merge(own, Overrides(args=args)), policy)
-    after = msgspec.structs.replace(after, agent=goal)
-    worker = LifeWorker(task, after, policy.initial, adapted.step_size, seed)
-    habits = Habits(
+    after = _after(config, task, own, policy, wanted)
+    draws = (policy.initial, adapted.step_size, seed)
+    habits = _habits(options, adapted, task.settings.adapt_steps, wanted)
+    folder = options.state or (default_folder() if plant else None)
+    with ExitStack() as stack:
+        stops = stack.enter_context(Stops())
+        name = plant.environment if plant else None
+        store = stack.enter_context(LifeStore(folder, policy, goal, seed, name))
+        params, state = store.load()
+        tell = _teller(store, _tell_json if options.json else _tell)
+        worker = LifeWorker(task, after, *draws)
+        if plant is not None and folder is not None:
+            try:
+                from agent.plant_worker import PlantWorker, described  # gymnasium loads, for devices alone
+            except ModuleNotFoundError as error:
+                raise not_installed(error) from error
+            run = config.environment
+            worker = PlantWorker(task, run, *draws, settings=plant, folder=folder, stops=stops, tell=tell)
+            stack.enter_context(worker)
+            tell(described(plant, state.episode, options.budget))
+        code = Living(Life(habits, state), worker, params, store, tell, stops).run()
+        if options.picture:
+            draw(store.lines, options.picture, goal)
+    return code
+
+
+def _habits(options: argparse.Namespace, adapted: Adapted, steps: int, wanted: dict[str, Any]) -> Habits:
+    return Habits(
         episodes=options.episodes,
         batch=options.batch,
         learn=options.learn,
         onboard=options.onboard or (adapted.m_adapt if adapted.m_adapt >= LEAST else ONBOARD),
-        inner_steps=task.settings.adapt_steps,
+        inner_steps=steps,
         reference=options.reference,
         run_length=options.run_length,
         fall=options.fall,
@@ -78,13 +115,6 @@ def live(options: argparse.Namespace, wanted: dict[str, Any]) -> ExitCode:
         change_at=options.change_at,
         change=", ".join(f"{name}={value}" for name, value in wanted.items()),
     )
-    tell = _tell_json if options.json else _tell
-    with LifeStore(options.state, policy, goal, seed) as store:
-        params, state = store.load()
-        code = Living(Life(habits, state), worker, params, store, tell).run()
-        if options.picture:
-            draw(store.lines, options.picture, goal)
-    return code
 
 
 def _run_of(policy: PolicyFile, path: Path) -> tuple[RunConfig, Overrides, Adapted]:
@@ -99,8 +129,6 @@ def _run_of(policy: PolicyFile, path: Path) -> tuple[RunConfig, Overrides, Adapt
         raise ProgramError(
             ExitCode.USAGE, f"{path} is of a {config.task.kind} task; live needs an environment"
         )
-    if own.device is not None:
-        raise ProgramError(ExitCode.USAGE, f"{path} is of a real plant; live acts in simulations alone")
     return config, own, adapted
 
 
@@ -113,6 +141,27 @@ def _task(config: RunConfig, goal: int, overrides: Overrides, policy: PolicyFile
         why = f"the policy has {policy.params.size} parameters, {task.description} has {task.dimension}"
         raise ProgramError(ExitCode.USAGE, why)
     return task
+
+
+def _after(
+    config: RunConfig, task: Reinforcement, own: Overrides, policy: PolicyFile, wanted: dict[str, Any]
+) -> Reinforcement:
+    """The task after the simulated change."""
+    if not wanted:
+        return task
+    args = {name.removeprefix("args."): value for name, value in wanted.items() if name != "goal"}
+    after = _task(config, wanted.get("goal", task.agent), merge(own, Overrides(args=args)), policy)
+    return msgspec.structs.replace(after, agent=task.agent)
+
+
+def _teller(store: LifeStore, show: Callable[[News], None]) -> Callable[[News], None]:
+    """What keeps news, then shows it."""
+
+    def tell(news: News) -> None:
+        store.note(news.plain())
+        show(news)
+
+    return tell
 
 
 def _tell(news: News) -> None:

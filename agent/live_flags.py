@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agent import device_flags
+from agent.plant_file import PlantFile
 from edge_fed.drift import FALL, RUN_LENGTH
 from edge_fed.meta.careful import LEAST
 from edge_fed.program.flags import Flags
@@ -25,9 +27,15 @@ on where it was, kill -9 included: the piece of work at hand is done again, its 
 policy at hand is DIR/live-K.npz, of the format of POLICY.npz; DIR/live-K.jsonl has the news and the return
 of each batch.
 
+on a real plant (--device; docs/devices.md has the file): the episodes are played there, at its pace and
+behind its shield, and count for its day, together with those of python -m agent. When the day is used up the
+life waits for the next one, and says so. Every finished episode is kept in DIR until the life is past it.
+Without a shield no policy is tried that the life did not begin with, unless --budget says how many episodes
+may try. A signal ends the life before the next action; the plant is closed.
+
 exit codes: 0 all episodes were played; 1 environment, policy, disk or picture failed, or nobody reads the
-news; 2 usage, or no policy of a known environment; 130, 143 signals: the piece of work at hand is finished
-and kept (a second signal ends at once)
+news; 2 usage, or no policy of a known environment; 4 a plant of other spaces; 130, 143 signals: in a
+simulation the piece of work at hand is finished and kept (a second signal ends at once)
 """
 EXAMPLE = "args.held_out='[-0.4, 0.8, 0.4]'"
 
@@ -44,7 +52,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--goal", type=_count, metavar="K", help="goal of its environment; default: the policy's")
     p.add_argument("--episodes", type=_count, default=1000, metavar="N", help="of the whole life (1000)")
     p.add_argument("--seed", type=_count, metavar="S", help="of all draws; default: the run's")
-    p.add_argument("--state", type=Path, metavar="DIR", help="where the life survives a restart")
+    p.add_argument(
+        "--state", type=Path, metavar="DIR",
+        help="where the life survives a restart; of a device the default is where agents keep their state",
+    )  # fmt: skip
+    device_flags.add_device(p)
     p.add_argument("--json", action="store_true", help="news as JSON objects, one a line")
     p.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the life; needs the extra plot")
     habits = p.add_argument_group("habits")
@@ -62,8 +74,9 @@ def parser() -> argparse.ArgumentParser:
         help="trajectories of a re-onboarding, besides a fifth to compare; default: as the policy had",
     )
     habits.add_argument(
-        "--budget", type=_count, metavar="N", help="most episodes of trials and re-onboardings; default: any"
-    )
+        "--budget", type=_count, metavar="N",
+        help="most episodes of trials and re-onboardings; default: any, 0 for a device without a shield",
+    )  # fmt: skip
     drift = p.add_argument_group("drift alarm")
     drift.add_argument(
         "--reference", type=_reference, default=100, metavar="N", help="episodes that measure it (100)"
@@ -99,6 +112,26 @@ def changes(p: argparse.ArgumentParser, pairs: Sequence[str]) -> dict[str, Any]:
         if name == "goal" and (type(found[name]) is not int or found[name] < 0):
             p.error(f"--change {pair!r}: a goal is a whole number from 0 on")
     return found
+
+
+def plant_of(p: argparse.ArgumentParser, options: argparse.Namespace) -> PlantFile | None:
+    """The settings of the plant that the life acts on, if it is one; without a shield ``--budget`` gets 0.
+
+    Ends the program if they are wrong, or if other flags cannot be kept on a plant.
+    """
+    plant = device_flags.plant_of(p, options)
+    if plant is None:
+        return None
+    if options.change:
+        p.error("--change is of a simulation: a real plant changes by itself")
+    if plant.shield is None and options.budget is None:
+        if options.learn:
+            p.error(
+                "--learn acts on the plant with policies that nobody has seen there, and it has no shield: "
+                f"name one in {options.device}, or say with --budget how many episodes may try"
+            )
+        options.budget = 0
+    return plant
 
 
 def _count(text: str) -> int:

@@ -1,15 +1,13 @@
 """A life is lived: what `agent.life` decides is carried out in the environment, told, and kept on disk."""
 
-import os
-import signal
 from collections.abc import Callable
-from types import FrameType
 
 from agent import life_events as e
 from agent.life import Life
 from agent.life_store import LifeStore
 from agent.life_worker import LifeWorker
 from agent.news import News
+from agent.stops import Signalled, Stops
 from edge_fed.errors import EdgeFedError
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode, ProgramError
@@ -23,21 +21,28 @@ class Living:
         worker: Does.
         params: Of the policy at hand, ``[d]``.
         store: Keeps.
-        tell: Takes the news.
+        tell: Keeps and shows the news.
+        stops: What ends it.
 
     Attributes:
         params: Of the policy at hand, ``[d]``.
     """
 
     def __init__(
-        self, life: Life, worker: LifeWorker, params: F8, store: LifeStore, tell: Callable[[News], None]
+        self,
+        life: Life,
+        worker: LifeWorker,
+        params: F8,
+        store: LifeStore,
+        tell: Callable[[News], None],
+        stops: Stops,
     ) -> None:
         self.params = params
         self._life = life
         self._worker = worker
         self._store = store
         self._tell = tell
-        self._signal = 0
+        self._stops = stops
 
     def run(self) -> ExitCode:
         """Lives to the end, or to a signal.
@@ -45,15 +50,13 @@ class Living:
         Raises:
             ProgramError: Environment or policy failed, or the state cannot be kept.
         """
-        before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             return self._live()
+        except Signalled:
+            return ExitCode(128 + self._stops.number)
         except EdgeFedError as error:
             why = f"after {self._life.state.episode} episodes: {error}"
             raise ProgramError(ExitCode.FAILED, why) from error
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _live(self) -> ExitCode:
         event: e.Event = e.Started()
@@ -64,8 +67,7 @@ class Living:
                 self._store.put(self.params, self._life.state)
                 if work is None:
                     return ExitCode.OK
-                if self._signal:
-                    return ExitCode(128 + self._signal)
+                self._stops.pause(0.0)
             state = self._life.state
             event = self._worker.perform(work, self.params, state.episode, changed=state.changed)
             self._took_part(event)
@@ -75,7 +77,6 @@ class Living:
         for command in commands:
             match command:
                 case e.Tell():
-                    self._store.note(command.news.plain())
                     self._tell(command.news)
                 case e.Take():
                     self.params = self._worker.candidate
@@ -90,13 +91,7 @@ class Living:
         if isinstance(event, e.Acted):
             episode = self._life.state.episode + event.returns.size
             mean = float(event.returns.mean())
-            self._store.note(
-                {"episode": episode, "what": "batch", "episodes": event.returns.size, "return": mean}
-            )
+            line = {"episode": episode, "what": "batch", "episodes": event.returns.size, "return": mean}
+            self._store.note(line if event.overridden is None else {**line, "overridden": event.overridden})
         if isinstance(event, e.Learned) and event.factor:
             self.params = self._worker.candidate
-
-    def _stop(self, number: int, _frame: FrameType | None) -> None:
-        if self._signal:
-            os._exit(128 + number)
-        self._signal = number

@@ -1,11 +1,23 @@
 """What stands around a plant in an agent's program: its pace, its day's budget, its kept episodes."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from agent.daily_budget import DailyBudget
 from agent.episode_store import EpisodeStore
-from agent.worker import Watched
 from edge_fed.plant import Episode, Key
+
+
+class Watch(Protocol):
+    """Who wants the work: `agent.worker.Watched`, `agent.stops.Stops`."""
+
+    def say(self, text: str, /) -> None:
+        """Takes where the plant is."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Waits so long, or 0 s; raises when nobody wants the work any more."""
+        ...
 
 
 class PlantSite:
@@ -32,9 +44,9 @@ class PlantSite:
         self._now = now
         self._applied = now()  # when a program before this one acted last, nobody knows
         self._where = ""
-        self._watched: Watched
+        self._watched: Watch
 
-    def attend(self, watched: Watched) -> None:
+    def attend(self, watched: Watch) -> None:
         """New work begins."""
         self._watched = watched
         self.overridden = 0

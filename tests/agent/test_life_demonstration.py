@@ -14,6 +14,7 @@ from agent.life_worker import LifeWorker
 from agent.living import Living
 from agent.news import News
 from agent.policy_file import PolicyFile
+from agent.stops import Stops
 from edge_fed.config import Overrides, RunConfig
 from edge_fed.federated.per_fedavg_pg import train
 from edge_fed.federated.task import make_task
@@ -52,7 +53,8 @@ def lived(shared: F8, seed: int, **habits: object) -> tuple[F8, F8, list[News]]:
     news: list[News] = []
     worker = LifeWorker(task, moved, shared, task.settings.inner_step_size, seed)
     life = Life(Habits(onboard=M, **habits), State())  # type: ignore[arg-type]
-    living = Living(life, worker, own, LifeStore(None, PolicyFile(own, shared, {}), GOAL, seed), news.append)
+    store = LifeStore(None, PolicyFile(own, shared, {}), GOAL, seed)
+    living = Living(life, worker, own, store, news.append, Stops())
     living.run()
     return own, living.params, news
 
