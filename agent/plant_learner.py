@@ -20,6 +20,7 @@ from agent.plant_task import make_plant, on_plant
 from agent.state_store import StateStore
 from agent.worker import Watched
 from edge_fed.config import Overrides
+from edge_fed.envs.gymnasium import EpisodicEnvironment
 from edge_fed.params import crc32
 from edge_fed.plant import Plant
 from edge_fed.plant_sampler import per_local_step
@@ -88,6 +89,9 @@ class PlantLearner(Learner):
         task = self._task
         if not isinstance(task, Reinforcement):
             raise ProgramError(ExitCode.REFUSED, f"a device acts, and this run's tasks are {task.unit}")
+        if isinstance(task.environment, EpisodicEnvironment) and task.environment.bootstrap:
+            what = "bootstrap 'value' needs how each episode ended, which a device does not keep"
+            raise ProgramError(ExitCode.REFUSED, what, "choose bootstrap 'none' for the run, or simulate")
         self._plant = make_plant(task, self._config.environment, self._settings, self._site)
         plant = self._plant.environment
         folder = StateStore.of_agent(self._folder, work.run, self._goal).folder / "episodes"

@@ -17,7 +17,7 @@ from edge_fed.errors import BadEnvironment
 from edge_fed.params import B1, F8
 from edge_fed.policies.base import Policy
 from edge_fed.returns import discounts
-from edge_fed.rollouts import BaseSampler, Batches, Outcomes, Trajectories
+from edge_fed.rollouts import BaseSampler, Batches, Ends, Outcomes, Trajectories
 from edge_fed.spaces import States
 
 if TYPE_CHECKING:  # its module imports gymnasium
@@ -56,7 +56,7 @@ class EpisodeSampler(BaseSampler):
             for h, row in enumerate(noise):
                 run.step(h, self.policy.executed(self.policy.act(trace, h, row)))
         run.rewards *= self._discounts
-        whole = Trajectories(run.states, trace.actions, run.rewards, trace, run.mask)
+        whole = Trajectories(run.states, trace.actions, run.rewards, trace, run.mask, Ends(run.last, run.cut))
         whole = whole.part(slice(0, len(seeds)))
         self._count(whole.size, whole.steps)
         return whole
@@ -121,6 +121,8 @@ class _Lockstep:
         rewards: Undiscounted, ``[H+1, max(m, 2)]``; 0 after an episode's end.
         mask: 1 where an action was taken, ``[H+1, max(m, 2)]``.
         success: Which episodes reported it at any step, ``[max(m, 2)]``.
+        last: What follows action H, or stands at an earlier end, ``[max(m, 2), *s]``; never scored.
+        cut: Which episodes did not end by ``terminated``, ``[max(m, 2)]``.
     """
 
     def __init__(
@@ -132,7 +134,8 @@ class _Lockstep:
         self.states: Any = np.empty((steps, width, *spaces.observation_shape), dtype=dtype)
         self.rewards, self.mask = np.zeros((steps, width)), np.zeros((steps, width))
         self.success = np.zeros(width, dtype=np.bool_)
-        self._last = np.empty_like(self.states[0])  # of what follows action H: checked, and never scored
+        self.last = np.empty_like(self.states[0])
+        self.cut = np.ones(width, dtype=np.bool_)
         self._alive = list(range(len(seeds)))
         for j, (instance, seed) in enumerate(zip(instances, seeds, strict=True)):
             try:
@@ -144,7 +147,7 @@ class _Lockstep:
 
     def step(self, h: int, actions: Any) -> None:
         """Takes action h of every episode that is not over."""
-        after = self.states[h + 1] if h + 1 < len(self.states) else self._last
+        after = self.states[h + 1] if h + 1 < len(self.states) else self.last
         after[...] = self.states[h]
         if not self._alive:
             return
@@ -159,6 +162,8 @@ class _Lockstep:
             rewards[j] = found.reward
             if found.success:
                 self.success[j] = True
+            if found.terminated:
+                self.cut[j] = False
             if not (found.terminated or found.truncated):
                 goes_on.append(j)
         self._insist_on_finite(after, f"after step {h}")

@@ -16,6 +16,7 @@ from edge_fed.meta import VARIANTS
 from edge_fed.meta.adaptation import adapt
 from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
 from edge_fed.meta.baselines import BASELINES, initial_state
+from edge_fed.meta.bootstrap import Bootstrap
 from edge_fed.meta.careful import adapt_carefully
 from edge_fed.onboarding import onboard
 from edge_fed.params import F8
@@ -62,16 +63,27 @@ class Reinforcement(Task, frozen=True):
         return self.policy.initial(rng)
 
     def initial_state(self) -> AgentState:
-        """Of the baseline."""
-        return initial_state(self)
+        """Of the baseline, and of the bootstrap if there is one."""
+        state = initial_state(self)
+        return {**state, **Bootstrap.initial(self)} if self._bootstraps else state
+
+    @property
+    def _bootstraps(self) -> bool:
+        return isinstance(self.environment, EpisodicEnvironment) and self.environment.bootstrap
 
     def local_step(
         self, params: F8, state: AgentState, streams: Streams, memory: dict[str, Any]
     ) -> tuple[Estimate, AgentState]:
-        """The variant's estimate with this step's baseline, and the baseline's state after it."""
-        baseline = BASELINES[self.settings.baseline](self, state)
-        estimate = VARIANTS[self.settings.variant](self, params, LocalStep(streams, baseline, memory))
-        return estimate, baseline.after()
+        """The variant's estimate with this step's baseline and bootstrap, and their states after it."""
+        variant, baseline = VARIANTS[self.settings.variant], BASELINES[self.settings.baseline](self, state)
+        step = LocalStep(streams, baseline, memory)
+        if not self._bootstraps:
+            return variant(self, params, step), baseline.after()
+        bootstrap = Bootstrap(self, state)
+        estimate = variant(msgspec.structs.replace(self, sample=bootstrap), params, step)
+        metrics = {**estimate.metrics, "bootstrap": bootstrap.mean}
+        estimate = msgspec.structs.replace(estimate, metrics=metrics)
+        return estimate, {**baseline.after(), **bootstrap.after()}
 
     def adapt(
         self, params: F8, m: int, rng: Generator, *, alpha: float | None = None, careful: bool = False

@@ -22,6 +22,19 @@ Batches = Sequence[tuple[int, Generator]]
 """Size and stream of each batch."""
 
 
+class Ends(msgspec.Struct, frozen=True):
+    """Where m episodes stood when no further action was taken.
+
+    Attributes:
+        states: s_T, T the number of an episode's actions, ``[m, *observation_shape]``.
+        cut: Which of them would have gone on: what ended them was time, of the environment or of the
+            horizon, ``[m]``.
+    """
+
+    states: States
+    cut: B1
+
+
 class Trajectories(msgspec.Struct, frozen=True):
     """A batch of m trajectories, time-major.
 
@@ -32,6 +45,7 @@ class Trajectories(msgspec.Struct, frozen=True):
         trace: The policy's forward record, for gradients at the parameters of the rollout.
         mask: 1 for steps of an episode, 0 for what stands in the arrays after its end, ``[H+1, m]``; None:
             every episode has all H+1 steps.
+        ends: How the episodes ended; None: nobody recorded it.
     """
 
     states: States
@@ -39,6 +53,7 @@ class Trajectories(msgspec.Struct, frozen=True):
     rewards: F8
     trace: Trace
     mask: F8 | None = None
+    ends: Ends | None = None
 
     @property
     def size(self) -> int:
@@ -62,6 +77,7 @@ class Trajectories(msgspec.Struct, frozen=True):
             self.rewards[:, columns],
             self.trace.columns(columns),
             None if self.mask is None else self.mask[:, columns],
+            None if self.ends is None else Ends(self.ends.states[columns], self.ends.cut[columns]),
         )
 
 

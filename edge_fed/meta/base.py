@@ -11,6 +11,7 @@ import msgspec
 
 from edge_fed.config import Algorithm, Attack
 from edge_fed.envs.base import Mdp
+from edge_fed.errors import ShapeError
 from edge_fed.params import F8
 from edge_fed.policies.base import Policy
 from edge_fed.rollouts import BaseSampler, Trajectories
@@ -18,6 +19,18 @@ from edge_fed.seeding import Streams
 
 AgentState = dict[str, F8]
 """What an agent keeps from round to round, as named arrays; empty for stateless agents."""
+
+
+def insist_on_state(owner: str, state: AgentState, like: AgentState) -> None:
+    """Checks that a state holds arrays with the names and shapes of ``like``; it may hold others.
+
+    Raises:
+        ShapeError: It does not; the message begins with ``owner``.
+    """
+    for name, array in like.items():
+        found = state[name].shape if name in state else None
+        if found != array.shape:
+            raise ShapeError(f"{owner}: state {name!r} has shape {found}, needs {array.shape}")
 
 
 class Task(msgspec.Struct, frozen=True):

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edge_fed.errors import ShapeError
-from edge_fed.meta.base import AgentState, Baseline, Task
+from edge_fed.meta.base import AgentState, Baseline, Task, insist_on_state
 from edge_fed.meta.regression import regression
 from edge_fed.params import F8
 from edge_fed.returns import reward_to_go
@@ -53,10 +52,7 @@ class ValueBaseline(Baseline):
 
     def __init__(self, task: Task, state: AgentState) -> None:
         super().__init__(task, state)
-        for name, array in self.initial(task).items():
-            found = state[name].shape if name in state else None
-            if found != array.shape:
-                raise ShapeError(f"value baseline: state {name!r} has shape {found}, needs {array.shape}")
+        insist_on_state("value baseline", state, self.initial(task))
         self._regression = regression(task.environment.spaces)
         self._weights = self._regression.solve(state["A"], state["b"])
         self._zeta = remaining_share(task.environment.horizon, task.environment.discount)

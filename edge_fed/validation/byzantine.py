@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from edge_fed.config import Algorithm, RunConfig
+from edge_fed.envs.gymnasium import bootstraps
 from edge_fed.errors import Fault
 from edge_fed.federated.attacks import COLLUDING, attackers
 from edge_fed.federated.cohort import cohort_size
@@ -84,3 +85,10 @@ def _colluding(config: RunConfig, path: str) -> Iterator[Fault]:
                 "attackers do not know of each other",
                 f"choose another attack, or {name} 'none'",
             )
+    if any(bootstraps(config.environment, table.args) for table in config.agents):
+        yield Fault(
+            path,
+            f"is {COLLUDING!r}, but with bootstrap 'value' updates depend on agent state, which attackers do "
+            "not know of each other",
+            "choose another attack, or bootstrap 'none'",
+        )

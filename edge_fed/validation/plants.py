@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from edge_fed.config import Agents, RunConfig, effective_algorithm
+from edge_fed.envs.gymnasium import bootstraps
 from edge_fed.errors import Fault
 from edge_fed.plant_sampler import per_local_step
 
@@ -15,6 +16,10 @@ def plant_faults(config: RunConfig, table: Agents, path: str) -> Iterator[Fault]
         return
     if config.task.kind == "supervised":
         yield Fault(f"{path}.device", "is set, but supervised tasks have no plant", "leave it out")
+        return
+    if bootstraps(config.environment, table.args):
+        message = "is set, but bootstrap 'value' needs how each episode ended, which a device does not keep"
+        yield Fault(f"{path}.device", message, "choose bootstrap 'none' in environment.args, or simulate")
         return
     episodes, work_s = _episodes(config, table), plant_s(config, table)
     many = f"{episodes} trajectories of {config.environment.horizon + 1} actions"

@@ -43,6 +43,7 @@ CONFIG = RunConfig(
     onboarding=Onboarding(m_adapt=(0, 8), eval_episodes=4, scratch=(), random=False),
     agents=(Agents(goals="0-2"),),
 )
+BOOTSTRAPPED = EnvironmentConfig(family="gymnasium", horizon=3, args={**GYM, "bootstrap": "value"})
 PER_ROUND = 2 * (2 + 3 + 2)
 DEVICE = PlantFile(environment=f"{PLANTS}:Cart")
 
@@ -232,6 +233,12 @@ def test_an_onboarder_measures_itself_on_its_plant(tmp_path: Path) -> None:
             "the plant has Spaces",
         ),
         ({}, {"task": TaskConfig(kind="supervised")}, ExitCode.REFUSED, "this run's tasks are samples"),
+        (
+            {},
+            {"environment": BOOTSTRAPPED},
+            ExitCode.REFUSED,
+            "bootstrap 'value' needs how each episode ended",
+        ),
     ],
 )
 def test_a_plant_that_does_not_fit_is_refused_by_name(

@@ -20,8 +20,8 @@ Rewards:
     calls the reward of a step is taken as the reward of the state before it.
 
 Episode end:
-    After H+1 actions, or when ``terminated`` or ``truncated`` comes earlier; what follows counts nowhere,
-    also of an episode that was only cut by time (``bootstrap``).
+    After H+1 actions, or when ``terminated`` or ``truncated`` comes earlier; what follows counts nowhere. Of
+    an episode that was only cut by time training may add an estimate of it (``bootstrap``).
 
 Success:
     ``info["is_success"]``, a truth value or 0 or 1, at any step; none if ``success`` is false.
@@ -32,15 +32,19 @@ Arguments:
     env_args: Keyword arguments, the same for all goals or one for each: `edge_fed.envs.gymnasium.goal_args`.
     seed: Of the family, for what is drawn per goal; default 0.
     reward_scale, reward_shift, obs_scale: Fixed normalisation; default 1, 0 and 1. obs_scale may be a list.
-    bootstrap: ``none``: J is what is paid until the end by either flag, or the H+1st step. (``value`` would
-        add an estimate of what a cut episode had still paid; an agent that adapts before it has learned one
-        would then climb another J than training does. It is refused.)
+    bootstrap: ``none``, the default: J is what is paid until the end by either flag, or the H+1st step.
+        ``value``: the local steps of training climb another J, with an estimate of what a cut episode would
+        still have paid (`edge_fed.meta.bootstrap`); both of their batches hold it, also that of the inner
+        step. Everything else counts what is paid, for it has learned no such estimate: adaptation, evaluation
+        and onboarding. A newcomer's inner step hence climbs another J than those that its initialization was
+        trained for, and returns compare with those of ``none``. Needs a discount below 1; no devices.
     success: Whether there is a notion of success; default: whether a probe episode of goal 0 reports one.
 """
 
 import contextlib
 import functools
 import importlib.util
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -48,6 +52,7 @@ import numpy as np
 from msgspec import Meta
 
 from edge_fed.arguments import read_args
+from edge_fed.config import EnvironmentConfig
 from edge_fed.envs.gymnasium.episodic import EpisodicEnvironment
 from edge_fed.envs.gymnasium.goal_args import goal_args, insist
 from edge_fed.envs.gymnasium.play import Play
@@ -55,7 +60,7 @@ from edge_fed.errors import UnknownGoal
 from edge_fed.spaces import Spaces
 from edge_fed.user_code import USER_FAULTS
 
-__all__ = ["EpisodicEnvironment", "Gymnasium", "GymnasiumArgs", "read_settings"]
+__all__ = ["EpisodicEnvironment", "Gymnasium", "GymnasiumArgs", "bootstraps", "read_settings"]
 
 Real = Annotated[float, Meta(ge=-1e9, le=1e9)]
 
@@ -71,7 +76,7 @@ class GymnasiumArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     reward_scale: Real = 1.0
     reward_shift: Real = 0.0
     obs_scale: float | tuple[float, ...] = 1.0  # without bounds: see edge_fed.envs.drawn.Range
-    bootstrap: str = "none"
+    bootstrap: Literal["none", "value"] = "none"
     success: bool | None = None
 
 
@@ -90,6 +95,11 @@ class Gymnasium:
         self.discount = discount
         self.args = dict(args)
         self.settings = read_settings(args)
+        if self.settings.bootstrap == "value" and discount == 1:
+            raise ValueError(
+                "gymnasium argument 'bootstrap': 'value' needs a discount below 1, nothing else bounds what "
+                "follows a cut; lower environment.discount, or leave it out"
+            )
         self.num_train = self.settings.goals
         self.num_held_out = self.settings.held_out
         if importlib.util.find_spec("gymnasium") is None:
@@ -141,13 +151,14 @@ def read_settings(args: dict[str, Any]) -> GymnasiumArgs:
         ValueError: One is wrong; the message names it.
     """
     settings = read_args(GymnasiumArgs, args, Gymnasium.name)
-    if settings.bootstrap != "none":
-        raise ValueError(
-            f"gymnasium argument 'bootstrap': {settings.bootstrap!r} cannot be done, only 'none': what an "
-            "episode that is cut by time would still have paid counts nowhere; lengthen the horizon instead"
-        )
     insist(settings.env_args, settings.goals + settings.held_out)
     return settings
+
+
+def bootstraps(environment: EnvironmentConfig, args: Mapping[str, Any]) -> bool:
+    """Whether agents with these ``args`` over the run's train with ``bootstrap = "value"``."""
+    both = {**environment.args, **args}
+    return environment.family == Gymnasium.name and both.get("bootstrap") == "value"
 
 
 def _environment(
@@ -170,7 +181,8 @@ def _environment(
             raise ValueError(f"gymnasium argument 'id': {settings.id}: {error}") from None
 
     name = f"agent {goal} ({settings.id}{''.join(f', {k}={v!r}' for k, v in kwargs.items())})"
-    return EpisodicEnvironment(name, horizon, discount, make, reports_success)
+    bootstrap = settings.bootstrap == "value"
+    return EpisodicEnvironment(name, horizon, discount, make, reports_success, bootstrap)
 
 
 # A server asks for the family whenever an agent registers: equal settings are tried out once.

@@ -26,6 +26,7 @@ class EpisodicEnvironment:
         discount: gamma.
         make: Makes one more instance.
         reports_success: Whether ``info["is_success"]`` means anything in this family.
+        bootstrap: Whether training adds an estimate of what a cut episode would still have paid.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class EpisodicEnvironment:
         discount: float,
         make: Callable[[], "Instance"],
         reports_success: Callable[[], bool],
+        bootstrap: bool = False,
     ) -> None:
         self.name = name
         self.horizon = horizon
         self.discount = discount
         self.reports_success = reports_success
+        self.bootstrap = bootstrap
         self._make = make
         self._spaces: Spaces | None = None
         self._idle: list[Instance] = []

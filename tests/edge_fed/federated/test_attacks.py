@@ -15,6 +15,7 @@ from edge_fed.program.config_file import load
 from edge_fed.seeding import Purpose, stream
 from edge_fed.validation import check_run
 from tests.edge_fed.federated.runs import gridworld
+from tests.edge_fed.gym.toy_envs import MODULE
 
 RNG = np.random.default_rng(0)
 
@@ -146,6 +147,19 @@ def test_attacks_that_cannot_be_carried_out_are_refused(text: str, path: str, pa
     (fault,) = check_run(config)
     assert fault.path == path
     assert part in str(fault)
+
+
+def test_colluders_do_not_know_what_others_have_learned_of_cuts() -> None:
+    """A bootstrap is agent state as a learned baseline is, wherever it is asked for."""
+    gym = f"args={{id='{MODULE}:Corridor',goals=6,held_out=0%s}}\n[policy]\nname='softmax'\n"
+    text = "[environment]\nfamily='gymnasium'\n" + gym + "[[agents]]\ngoals='0-3'\n"
+    attack = "[[agents]]\ngoals='4-5'\nattack={kind='little_is_enough'}\n%s"
+    none = load(text % "" + attack % "", RunConfig, lambda _config: [])
+    assert check_run(none) == []
+    for run, own in ((",bootstrap='value'", ""), ("", "args={bootstrap='value'}\n")):
+        config = load(text % run + attack % own, RunConfig, lambda _config: [])
+        (fault,) = check_run(config)
+        assert fault.path == "agents.1.attack.kind" and "with bootstrap 'value' updates depend" in str(fault)
 
 
 def test_somebody_must_be_honest() -> None:

@@ -124,7 +124,7 @@ def test_an_agent_overrides_single_arguments():
         ({"id": "CartPole-v1", "env_args": {"x": {"normal": [0, -1]}}}, r"\[mean, standard deviation\]"),
         ({"id": "CartPole-v1", "env_args": {"x": {"choice": []}}}, "a list of one or more"),
         ({"id": "CartPole-v1", "obs_scale": [1.0, 2.0]}, r"2 numbers, but observations have shape \(4,\)"),
-        ({"id": "CartPole-v1", "bootstrap": "value"}, "'value' cannot be done, only 'none': what an episode"),
+        ({"id": "CartPole-v1", "bootstrap": "td"}, "argument 'bootstrap': Invalid enum value 'td'"),
         ({"id": f"{MODULE}:Corridor", "obs_scale": 2.0}, "observations are Discrete, leave it out"),
     ],
 )
@@ -132,6 +132,19 @@ def test_wrong_arguments_are_refused_by_name(args, message):
     """When the family is made, hence by `check`, before anything starts."""
     with pytest.raises(ValueError, match=message):
         make_family(EnvironmentConfig(family="gymnasium", args=args))
+
+
+def test_nothing_bounds_a_bootstrap_without_discount():
+    """Refused for the run, and for an agent that wants it alone; `none` takes any discount."""
+    args = {"id": "CartPole-v1", "bootstrap": "value"}
+    why = "'bootstrap': 'value' needs a discount below 1, .*; lower environment.discount, or leave it out"
+    with pytest.raises(ValueError, match=why):
+        make_family(EnvironmentConfig(family="gymnasium", discount=1.0, args=args))
+    found = make_family(EnvironmentConfig(family="gymnasium", discount=1.0, args={"id": "CartPole-v1"}))
+    with pytest.raises(ValueError, match=why):
+        found.make(0, {"bootstrap": "value"})
+    assert not found.make(0).bootstrap
+    assert make_family(EnvironmentConfig(family="gymnasium", discount=0.99, args=args)).make(0).bootstrap
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,29 @@ class Corridor(gymnasium.Env):
         self.closed += 1
 
 
+class Steps(gymnasium.Env):
+    """Shows the number of steps taken, at most ``cells - 1``; each pays 1.
+
+    Ends after ``end`` steps, and is cut after ``limit``.
+    """
+
+    def __init__(self, cells: int = 12, end: int = 10**9, limit: int = 10**9) -> None:
+        self.observation_space, self.action_space = Discrete(cells), Discrete(2)
+        self.cells, self.end, self.limit = cells, end, limit
+
+    def reset(self, *, seed=None, options=None):
+        """Starts at 0."""
+        super().reset(seed=seed)
+        self.taken = 0
+        return 0, {}
+
+    def step(self, action):
+        """Counts."""
+        self.taken += 1
+        here = min(self.taken, self.cells - 1)
+        return here, 1.0, self.taken >= self.end, self.taken >= self.limit, {}
+
+
 class Drift(gymnasium.Env):
     """A float32 vector pushed by a box action ``[2, 1]``; rewards are minus its squared length."""
 

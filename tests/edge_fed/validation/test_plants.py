@@ -4,6 +4,7 @@ import pytest
 
 from edge_fed.validation.devices import link_lines
 from scenarios.script import runtime_faults
+from tests.edge_fed.gym.toy_envs import MODULE
 from tests.edge_fed.validation.test_devices import faults
 from tests.scenarios.tiny import tiny
 
@@ -34,6 +35,18 @@ def test_a_day_that_is_too_small_for_one_round_is_named() -> None:
     text = faults("device = { daily_trajectories = 15 }\n")
     assert "agents.0.device.daily_trajectories: is 15, but a round of this device needs 16" in text
     assert faults("device = { daily_trajectories = 16 }\n") == ""
+
+
+def test_a_device_keeps_too_little_for_a_bootstrap() -> None:
+    """Whether the run asks for it or its own arguments do; beside agents that bootstrap it may be."""
+    args = f'id = "{MODULE}:Corridor", goals = 4, held_out = 0'
+    sets = ("environment.family=gymnasium", f"environment.args={{ {args} }}")
+    valued = ("environment.family=gymnasium", f'environment.args={{ {args}, bootstrap = "value" }}')
+    device = "device = { pace_s = 0 }\n"
+    why = "agents.0.device: is set, but bootstrap 'value' needs how each episode ended"
+    assert why in faults(device, *valued)
+    assert why in faults(device + 'args = { bootstrap = "value" }\n', *sets)
+    assert faults(device, *sets) == faults(device + 'args = { bootstrap = "none" }\n', *valued) == ""
 
 
 @pytest.mark.parametrize(
