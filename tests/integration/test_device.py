@@ -1,5 +1,6 @@
 """A device beside simulated agents, as real programs: killed in the middle of a round, away for a day."""
 
+import datetime
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent.daily_budget import day_file
 from edge_fed.federated.beside import Beside
 from edge_fed.federated.record import RoundRecord
 from edge_fed.program.config_file import load
@@ -95,18 +97,42 @@ PER_ROUND = 2 * (3 + 2 + 4)
 
 
 class Fleet(Programs):
-    """Two simulated agents and a device, goal 2."""
+    """A device, goal 2, and simulated agents."""
 
-    def start_device(self) -> None:
+    def start_device(self, *more: str) -> None:
         """Starts it in the current folder, where its plant is."""
-        arguments = ["--goal", "2", "--server", self._address, "--device", "device.toml"]
+        arguments = ["--goal", "2", "--server", self._address, "--device", "device.toml", *more]
         self._start("agent-2", "agent", [*arguments, "--state-dir", str(self._folder.agents)])
+
+    def device_says(self, event: str) -> dict[str, Any]:
+        """Waits for an event of the device, which is supervised."""
+        stream = self._running["agent-2"].stdout
+        assert stream is not None
+        for line in stream:
+            found: dict[str, Any] = json.loads(line)
+            if found["event"] == event:
+                return found
+        raise AssertionError(f"the device ended before {event}: {self.log('agent-2')}")
+
+
+def next_day(state_folder: Path) -> int:
+    """The day that was counted on is yesterday now, as if the clock had moved on; returns its count."""
+    path = day_file(state_folder, 2)
+    counted = json.loads(path.read_text())
+    day = datetime.date.fromisoformat(counted["day"]) - datetime.timedelta(days=1)
+    path.write_text(json.dumps({**counted, "day": day.isoformat()}))
+    return int(counted["used"])
+
+
+def scenario_of(text: str) -> Scenario:
+    """Checked; its file names a plant of the current folder."""
+    return resolve(load(text, Scenario, check, ()))
 
 
 @pytest.fixture
 def scenario() -> Scenario:
-    """Checked; its file names a plant of the current folder."""
-    return resolve(load(SCENARIO, Scenario, check, ()))
+    """Of three agents."""
+    return scenario_of(SCENARIO)
 
 
 @pytest.fixture(autouse=True)
@@ -202,3 +228,39 @@ def test_a_device_whose_day_is_spent_leaves_by_name_and_nobody_waits(fleet: Flee
     events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
     (lost,) = [event for event in events if event["event"] == "lost" and event["agent"] == 2]
     assert lost["why"] == "bye" and "5 left, round 2 needs 18; back at 2" in lost["reason"]
+
+
+def test_a_killed_device_finishes_its_round_the_next_day(folder: Path) -> None:
+    """What is left of its day is not enough for the rest of its round; the next day it plays that rest alone.
+
+    The round after it does not fit into that day: it leaves by name, and is back for that of the third day.
+    """
+    for name in ("arrived", "go"):
+        os.mkfifo(name)
+    (folder / "device.toml").write_text(DEVICE + f"daily_trajectories = {PER_ROUND}\n")
+    alone = scenario_of(SCENARIO.replace('goals = "0-2"', 'goals = "2"'))
+    fleet = Fleet(make_folder(alone, folder / "run", overwrite=False), agents=())
+    try:
+        fleet.start_server()
+        fleet.start_device()
+        Path("arrived").read_text()  # comes when the seventh episode has begun
+        Path("arrived").unlink()
+        fleet.end("agent-2", signal.SIGKILL, -signal.SIGKILL, "")
+        assert next_day(folder / "run" / "agents") == 7
+        fleet.start_device("--supervised")
+        assert "has 6 left, round 2 needs 18" in fleet.device_says("away")["why"]
+        assert Path("played").stat().st_size == PER_ROUND + 1
+        fleet.end("agent-2", signal.SIGTERM, ExitCode.TERMINATED, "SIGTERM")
+        assert next_day(folder / "run" / "agents") == PER_ROUND - 6
+        fleet.start_device()
+        fleet.end("agent-2", None, ExitCode.OK, "the run is complete")
+        fleet.end("server", None, ExitCode.OK, "the run is complete")
+    finally:
+        fleet.kill()
+    assert "6 episodes are there from before" in fleet.log("agent-2")
+    assert Path("played").stat().st_size == 2 * PER_ROUND + 1, "each once, but the one that was cut off"
+    found = [
+        (line["outcome"], [part["trajectories"] for part in line["contributors"]])
+        for line in rows(folder / "run")
+    ]
+    assert found == [("folded", [PER_ROUND]), ("skipped", []), ("folded", [PER_ROUND])]
