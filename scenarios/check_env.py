@@ -21,7 +21,7 @@ from edge_fed.config import EnvironmentConfig
 from edge_fed.envs import make_family
 from edge_fed.envs.base import Environment
 from edge_fed.envs.checker import check_environment
-from edge_fed.envs.gymnasium import read_settings
+from edge_fed.envs.gymnasium import bootstraps, read_settings
 from edge_fed.envs.gymnasium.goal_args import goal_args
 from edge_fed.errors import BadEnvironment, EdgeFedError, UnknownGoal
 from edge_fed.program.config_file import load, read
@@ -100,7 +100,8 @@ def _gymnasium(config: EnvironmentConfig, goal: int) -> Result:
         raise _usage(f"--goal {goal}: there are goals 0 to {count - 1}")
     kwargs = goal_args(settings.env_args, goal, settings.seed)
     make, say = lambda: make_env(settings.id, kwargs), only_if_slow("check-env")
-    examination = examine(make, config.horizon, config.discount, say)
+    estimated = bootstraps(config, {})
+    examination = examine(make, config.horizon, config.discount, say, bootstrap=estimated)
     result: Result = {"environment": settings.id, "goal": goal, "env_args": kwargs, "speed": None}
     result |= msgspec.to_builtins(examination)
     if examination.fit:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from edge_fed.envs.gymnasium import bootstraps
 from edge_fed.federated.attacks import attackers, described
 from edge_fed.meta.curvature import BIASED
 from edge_fed.program import accountant
@@ -125,6 +126,8 @@ def _label(outcome: Outcome) -> str:
             parts.append("m_h=m_in")
     if not _supervised(outcome):
         parts.append(algorithm.baseline)
+        if bootstraps(outcome.scenario.environment, {}):
+            parts.append("bootstrap")
     if algorithm.variant in ("exact", "first_order") and algorithm.inner_gradient == "recursive":
         parts.append(f"recursive={algorithm.inner_momentum:g}")
     if algorithm.variant in ("exact", "sg_mrl") and algorithm.guard != "off":

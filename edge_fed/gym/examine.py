@@ -62,7 +62,12 @@ class _Workshop:
 
 
 def examine(
-    make: Callable[[], Any], horizon: int, discount: float, report: Callable[[str], None] = lambda _what: None
+    make: Callable[[], Any],
+    horizon: int,
+    discount: float,
+    report: Callable[[str], None] = lambda _what: None,
+    *,
+    bootstrap: bool = False,
 ) -> Examination:
     """Runs the checks in order; after an error none that needs what failed.
 
@@ -71,6 +76,7 @@ def examine(
         horizon: H; episodes are played for H+1 steps.
         discount: gamma, of the returns that are reported.
         report: Is told what is being checked.
+        bootstrap: Whether training adds an estimate of what follows a cut.
     """
     shop = _Workshop(make, horizon)
     findings: list[Finding] = []
@@ -90,7 +96,9 @@ def examine(
     finally:
         shop.close()
     found = measured(episodes, discount)
-    return Examination([*findings, *remarks(found, horizon), *NOT_PROVED], found, suggestions(found))
+    return Examination(
+        [*findings, *remarks(found, horizon, bootstrap=bootstrap), *NOT_PROVED], found, suggestions(found)
+    )
 
 
 def _by_gymnasium(env: Any) -> Iterator[Finding]:

@@ -76,6 +76,12 @@ NOT_PROVED = (
         "environment that pays for the state after it is used as it is, one step shifted",
     ),
 )
+BOOTSTRAP = Finding(
+    "note",
+    "objective",
+    "bootstrap = 'value': training adds an estimate of what follows to every episode that is cut, after H+1 "
+    "steps or by the environment; adaptation and scores count what is paid",
+)
 
 
 def measured(episodes: Sequence[Episode], discount: float) -> Observed:
@@ -103,7 +109,7 @@ def _reach(episodes: Sequence[Episode]) -> list[float]:
     return reach if len(reach) <= EACH_ENTRY else [max(reach)]
 
 
-def remarks(found: Observed, horizon: int) -> Iterator[Finding]:
+def remarks(found: Observed, horizon: int, *, bootstrap: bool = False) -> Iterator[Finding]:
     """What of the numbers is worth a word."""
     low, high = found.reward
     if max(abs(low), abs(high)) > LARGE:
@@ -117,7 +123,9 @@ def remarks(found: Observed, horizon: int) -> Iterator[Finding]:
     if found.truncated and found.mean_length < horizon + 1:
         text = f"the environment cuts {found.truncated:.0%} of the episodes before H+1 = {horizon + 1} steps"
         hint = "what would follow counts nowhere (no bootstrap); raise its limit, or lower the horizon"
-        yield Finding("note", "ends", text, hint)
+        yield Finding("note", "ends", text, "" if bootstrap else hint)
+    if bootstrap:
+        yield BOOTSTRAP
     if found.success is None:
         text = 'no episode has info["is_success"]: runs report no success'
         yield Finding("note", "success", text, "set success = true in args if only a good policy reports it")

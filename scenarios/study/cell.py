@@ -157,8 +157,8 @@ def _protocols(table: _Table, scenario: Scenario, run: PlainRun) -> None:
 def _updates(lines: list[Line]) -> dict[str, float]:
     """What the updates of these rounds report, over agents and rounds."""
     reports = [metrics for line in lines for metrics in line["metrics"].values()]
-    names = [name for name in (reports[0] if reports else {}) if name != "trajectories"]
-    found = {name: [report[name] for report in reports] for name in names}
+    names = dict.fromkeys(name for report in reports for name in report if name != "trajectories")
+    found = {name: [report[name] for report in reports if name in report] for name in names}
     return {
         name: statistics.median(values) if name == "curvature_ratio" else statistics.fmean(values)
         for name, values in found.items()

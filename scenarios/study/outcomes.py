@@ -4,7 +4,8 @@ SHARED = ("meta_objective", "expected_return", "success", "success_adapted",
           "worst_meta_objective", "fraction_hurt")  # fmt: skip
 """Of the training agents, beside every evaluation."""
 
-UPDATES = ("direction_norm", "inner_norm", "curvature_ratio", "guard_rate", "cosine", "correction_norm")
+UPDATES = ("direction_norm", "inner_norm", "curvature_ratio", "guard_rate", "cosine", "correction_norm",
+           "bootstrap")  # fmt: skip
 """Of the updates since the evaluation before."""
 
 DIAGNOSTICS = ("gradient_snr", "step_norm", "adaptation_kl")

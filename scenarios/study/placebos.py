@@ -9,13 +9,13 @@ They are in no fleet's table: a study calls `register`, in each of its processes
 
 import math
 
+from edge_fed.envs.base import Mdp
 from edge_fed.errors import EdgeFedError
 from edge_fed.meta import CURVED, VARIANTS
 from edge_fed.meta.base import Estimate, LocalStep, MetaGradient, Task
 from edge_fed.meta.exact import exact_with
 from edge_fed.meta.guard import norm
 from edge_fed.params import F8
-from edge_fed.rollouts import BaseSampler
 from edge_fed.seeding import Purpose
 
 
@@ -65,7 +65,7 @@ class _Products:
     def forget(self) -> None:
         """Begins another run."""
         self._seed, self._place = -1, (0, 0, 0)
-        self._samplers: dict[int, BaseSampler] = {}
+        self._environments: dict[int, Mdp] = {}
         self._products: dict[int, F8] = {}  # the newest is the last
 
     def swap(self, task: Task, step: LocalStep, product: F8) -> F8 | None:
@@ -85,15 +85,15 @@ class _Products:
         key = step.streams(Purpose.PLACEBO).bit_generator.state["state"]
         seed, agent = (int(word) for word in key["key"])
         _, round_, t, _ = (int(word) for word in key["counter"])
-        place, known = (round_, agent, t), self._samplers.get(agent, task.sample)
-        if seed != self._seed or place <= self._place or known is not task.sample:
+        place, known = (round_, agent, t), self._environments.get(agent, task.environment)
+        if seed != self._seed or place <= self._place or known is not task.environment:
             if t:
                 raise EdgeFedError(
                     f"variant 'exact_other': local step {t} of agent {agent}, round {round_}, follows one of "
                     "another agent or run; it needs the plain loop, one agent after the other"
                 )
             self.forget()
-        self._seed, self._place, self._samplers[agent] = seed, place, task.sample
+        self._seed, self._place, self._environments[agent] = seed, place, task.environment
 
 
 _products = _Products()

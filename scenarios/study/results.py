@@ -9,7 +9,8 @@ is noticed), ``round``, ``policy``, ``m``, ``outcome``, ``value``.
   ``meta_objective`` (after adaptation), ``expected_return`` (before), ``success``, ``success_adapted``,
   ``worst_meta_objective``, ``fraction_hurt``; the diagnostics of `edge_fed.diagnostics`; and of the round's
   updates since the last measurement, over agents, what the variant reports: ``direction_norm``,
-  ``inner_norm``, ``curvature_ratio`` (the median), ``guard_rate``, ``cosine``.
+  ``inner_norm``, ``curvature_ratio`` (the median), ``guard_rate``, ``cosine``, ``correction_norm``,
+  ``bootstrap`` (what V added to a return, `edge_fed.meta.bootstrap`).
 - ``honest``: the same, means over the training agents that have no attack; only if others have one.
 - ``learned``, ``careful``, ``tuned``, ``random``, ``scratch``: the held-out agents, means over them; ``m`` is
   the number of trajectories. ``learned`` adapts with the run's alpha, ``careful`` takes no step that was not

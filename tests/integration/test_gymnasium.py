@@ -35,20 +35,24 @@ def corridors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "corridors", raising=False)
 
 
-def corridor(*timeline: str) -> Scenario:
+def corridor(*timeline: str, bootstrap: str = "none") -> Scenario:
     """Four agents in corridors of their own, with delays."""
-    return scenario_of((timeline, SETTINGS))
+    return scenario_of((timeline, (*SETTINGS, f'environment.args.bootstrap="{bootstrap}"')))
 
 
-def test_inproc_equals_plain(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bootstrap", ["none", "value"])
+def test_inproc_equals_plain(tmp_path: Path, bootstrap: str) -> None:
     """Tasks with random delays: every round's hash is that of the plain loop, and the record replays."""
-    assert_equal_to_plain(corridor(), "inproc", tmp_path / "run")
+    found = assert_equal_to_plain(corridor(bootstrap=bootstrap), "inproc", tmp_path / "run")
+    assert all(("bootstrap" in line["metrics"]) is (bootstrap == "value") for line in found.rounds)
+    assert bootstrap == "none" or found.rounds[-1]["metrics"]["bootstrap"] > 0
 
 
 @pytest.mark.processes
-def test_programs_equal_plain_also_after_deaths(tmp_path: Path) -> None:
-    """Over ipc, an agent killed and restarted in round 3: new instances, the same bits."""
-    assert_equal_to_plain(corridor(*RESTART), "ipc", tmp_path / "run")
+@pytest.mark.parametrize("bootstrap", ["none", "value"])
+def test_programs_equal_plain_also_after_deaths(tmp_path: Path, bootstrap: str) -> None:
+    """Over ipc, an agent killed and restarted in round 3: new instances, its state, the same bits."""
+    assert_equal_to_plain(corridor(*RESTART, bootstrap=bootstrap), "ipc", tmp_path / "run")
 
 
 @pytest.mark.processes

@@ -62,6 +62,16 @@ def test_the_goal_s_own_arguments_are_used(tmp_path, capsys):
     assert result["env_args"] == {"gain": 9}
 
 
+def test_the_objective_of_a_scenario_is_noted(tmp_path, capsys):
+    """What it says of ``bootstrap``, with a discount for which that means something."""
+    path = scenario(tmp_path, f'{{ id = "{CORRIDOR}", goals = 2, held_out = 0, bootstrap = "value" }}')
+    code, result, _ = run(capsys, path)
+    assert code == 0 and "objective" in checks(result, "note")
+    code, result, _ = run(capsys, path, "--set", "environment.discount=1")
+    assert (code, checks(result)) == (1, {"family"})
+    assert "objective" not in checks(run(capsys, CORRIDOR)[1], "note")
+
+
 def test_goals_of_other_spaces_are_an_error_of_the_family(tmp_path, capsys):
     """One policy for all agents needs one shape; goal 0 alone is right."""
     sized = f'{{ id = "{broken_envs.MODULE}:Sized", goals = 3, held_out = 0, env_args.entries = [2, 2, 3] }}'

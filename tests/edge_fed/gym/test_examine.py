@@ -146,6 +146,16 @@ def test_a_limit_of_its_own_is_noted():
     assert "ends" not in told(examined("Pendulum-v1", horizon=199), "note"), "its limit is H+1"
 
 
+def test_a_bootstrapped_objective_is_noted():
+    """Whoever trains with it is told what is added, and not that it counts nowhere."""
+    for limit in (2, 10**9):
+        make = lambda limit=limit: toy_envs.Corridor(limit=limit)  # noqa: E731
+        found = told(examine(make, 11, 0.9, bootstrap=True), "note")
+        assert found["objective"].startswith("bootstrap = 'value': training adds an estimate of what follows")
+        assert "no bootstrap" not in str(found) and ("cuts" in found.get("ends", "")) is (limit == 2)
+    assert "objective" not in told(examined("Corridor", module=toy_envs.MODULE), "note")
+
+
 def test_everything_that_is_made_is_closed():
     """Also after an error."""
     made = []

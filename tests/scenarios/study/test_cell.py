@@ -54,6 +54,14 @@ def test_the_honest_agents_are_measured_apart_where_others_attack(study):
     assert values(run_cell(study, study.arms[0], 1), "honest", "meta_objective") == {}
 
 
+def test_what_some_agents_report_is_a_mean_over_those(study):
+    """An agent that is incomplete, or bootstraps alone, reports what the others have not."""
+    goals = (Agents(goals="0", completeness=0.9), Agents(goals="1-2"))
+    scenario = msgspec.structs.replace(study.arms[0].scenario, agents=goals)
+    cell = run_cell(study, msgspec.structs.replace(study.arms[0], scenario=scenario), 1)
+    assert set(values(cell, "shared", "direction_norm")) == {(2, 0), (3, 0)}
+
+
 def test_held_out_rows_are_what_an_onboarder_measures(study):
     """Means over the goals, at the parameters after the last round."""
     cell = run_cell(study, study.arms[0], 0)

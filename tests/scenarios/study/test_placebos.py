@@ -166,6 +166,18 @@ def test_a_product_that_is_no_number_is_nobodys(monkeypatch):
     assert np.array_equal(taken[3], np.ones(3))
 
 
+def test_a_sampler_of_each_local_step_is_no_other_run():
+    """A bootstrap wraps the agent's sampler anew in each step; environments tell runs apart."""
+    task, _ = checks.task_and_params(checks.GRIDWORLD)
+    kept = placebos._Products()
+    for t in range(2):
+        for agent in range(2) if t == 0 else (1,):
+            at = msgspec.structs.replace(task, agent=agent, sample=task.sample.fresh())
+            step = LocalStep(streams(0, agent, 1, t), BASELINES["none"](task, {}))
+            found = kept.swap(at, step, np.full(3, 1.0 + agent))
+    assert np.array_equal(found, np.full(3, 1.0))
+
+
 # ---------------------------------------------------------------------------------- runs
 
 
