@@ -70,7 +70,7 @@ def evaluate(task: Task, params: F8, seed: int, config: Onboarding, warn: Warn =
     if model:
         before, after = dp.expected_return(model, params), dp.expected_return(model, adapted)
     if step is not None and step.far:
-        warn(warning(step, task.settings, before, after))
+        warn(warning(step, task, before, after))
     return {
         "agent": task.agent,
         "kind": "dp" if model else "mc",

@@ -43,7 +43,7 @@ def onboard(
     rows, largest, step = _learned(bench, params)
     if step is not None and step.far:
         returns = {row["m_adapt"]: row["return"] for row in rows if row["init"] == "learned"}
-        warn(warning(step, task.settings, returns.get(0, math.nan), returns[max(returns)]))
+        warn(warning(step, task, returns.get(0, math.nan), returns[max(returns)]))
     rows += _random(bench)
     rows += _scratch(bench)
     return Onboarded(rows, largest, bench.spent_to_adapt, bench.spent_to_score, bench.env_steps)

@@ -104,7 +104,7 @@ class Director:
                 self.children.armed.add(child)
             case Spoke(child=child, event="warning", fields=fields) if not self._warned:
                 self._warned = True  # the others are set up alike, and their own logs have it
-                orders.append(Note("warning", f"{child}: {fields['text']}"))
+                orders.append(Note("warning", f"{child}, the first to say so: {fields['text']}"))
             case Ended(child="server", code=code, why=why):
                 self._server_ended(code, why, now, orders)
             case Ended(child=child, code=code, why=why):

@@ -179,7 +179,7 @@ class PlainRun:
         def warn(text: str) -> None:
             if not self._warned:
                 self._warned = True
-                self.watch.note("warning", f"{who}: {text}")
+                self.watch.note("warning", f"{who}, the first to say so: {text}")
 
         return warn
 

@@ -12,7 +12,8 @@ import math
 import msgspec
 import numpy as np
 
-from edge_fed.config import Algorithm
+from edge_fed.envs.gymnasium import EpisodicEnvironment
+from edge_fed.meta.base import Task
 from edge_fed.meta.guard import norm
 from edge_fed.params import F8
 from edge_fed.policies.base import Policy
@@ -75,21 +76,24 @@ def sampled_step(policy: Policy, params: F8, adapted: F8, batch: Trajectories) -
     return step_between(policy, params, adapted, states, weights)
 
 
-def warning(step: Step, settings: Algorithm, before: float, after: float) -> str:
+def warning(step: Step, task: Task, before: float, after: float) -> str:
     """What a person should know of a step that is far, and can do.
 
     Args:
         step: The first inner step of an adaptation.
-        settings: Of the agent.
+        task: The agent's.
         before: Return without adaptation; NaN: unknown.
         after: Return with it.
     """
     beside = f" beside ||theta|| = {step.yardstick:.3g}" if step.longer else ""
     known = "" if math.isnan(before) else f"; return {before:.3g} before adaptation, {after:.3g} after it"
-    centred = "" if settings.adapt_baseline == "loo" else ', adapt_baseline = "loo"'
+    shorter = ["inner_step_size"]
+    if isinstance(task.environment, EpisodicEnvironment):
+        shorter.append("reward_scale")
+    centred = "" if task.settings.adapt_baseline == "loo" else ', or adapt_baseline = "loo"'
     return (
         f"the inner step leads far from the policy it is computed for: KL {step.kl:.3g} nats (limit "
-        f"{FAR:g}), ||alpha g|| = {step.length:.3g}{beside}{known}. The paper takes such a step as it is: it "
-        f"may help or hurt. To shorten it: a smaller inner_step_size{centred}, a smaller reward_scale "
-        "(Gymnasium); careful onboarding, the default, tries a step before it takes it"
+        f"{FAR:g}), ||alpha g|| = {step.length:.3g}{beside}{known}. The paper takes it as it is: it may "
+        f"help or hurt. To shorten it: a smaller {' or '.join(shorter)}{centred}; careful onboarding, the "
+        "default, tries it first"
     )

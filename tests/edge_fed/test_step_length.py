@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_fed.config import Algorithm, PolicyConfig
+from edge_fed.config import PolicyConfig
+from edge_fed.envs.gymnasium import EpisodicEnvironment
 from edge_fed.meta.step_length import FAR, LOOKED_AT, Step, sampled_step, step_between, warning
 from edge_fed.policies import make_policy
 from edge_fed.policies.gaussian import Gaussian
@@ -105,17 +106,18 @@ def test_a_batch_is_looked_at_where_it_went(family):
 
 
 def test_what_is_said_has_the_figures_and_what_to_do():
-    """Theta only where it is the reason, returns where they are known, no advice that is followed already."""
-    text = warning(Step(1.25, 2.0, 14.0), Algorithm(), 3.5, 2.25)
-    for part in (
-        "KL 1.25 nats (limit 0.5)",
-        "||alpha g|| = 2",
-        "return 3.5 before",
-        "2.25 after",
-        "inner_step_size",
-    ):
+    """Theta only where it is the reason, returns where they are known, no advice that does not apply."""
+    task = checks.task_and_params(checks.FAMILIES["navigation"])[0]
+    text = warning(Step(1.25, 2.0, 14.0), task, 3.5, 2.25)
+    for part in ("KL 1.25 nats (limit 0.5)", "||alpha g|| = 2;", "return 3.5 before", "2.25 after"):
         assert part in text
-    assert 'adapt_baseline = "loo"' in text and "||theta||" not in text
-    text = warning(Step(0.25, 2.0, 1.5), Algorithm(adapt_baseline="loo"), math.nan, 1.0)
-    assert "||alpha g|| = 2 beside ||theta|| = 1.5" in text
+    assert 'a smaller inner_step_size, or adapt_baseline = "loo";' in text and "||theta||" not in text
+    centred = msgspec.structs.replace(
+        task, settings=msgspec.structs.replace(task.settings, adapt_baseline="loo")
+    )
+    text = warning(Step(0.25, 2.0, 1.5), centred, math.nan, 1.0)
+    assert "||alpha g|| = 2 beside ||theta|| = 1.5" in text and "a smaller inner_step_size;" in text
     assert "adapt_baseline" not in text and "before adaptation" not in text
+    plant = EpisodicEnvironment("a plant", 3, 0.9, lambda: None, lambda: True)
+    text = warning(Step(1.25, 2.0, 14.0), msgspec.structs.replace(centred, environment=plant), 3.5, 2.25)
+    assert "a smaller inner_step_size or reward_scale;" in text

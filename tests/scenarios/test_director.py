@@ -500,6 +500,6 @@ def test_the_first_warning_of_an_agent_is_passed_on() -> None:
     """One line for each of a hundred agents that are set up alike would hide the run."""
     stage = Stage(scenario_of()).running()
     assert stage.tell(Spoke("agent-2", "warning", {"text": "a long step"})) == [
-        Note("warning", "agent-2: a long step")
+        Note("warning", "agent-2, the first to say so: a long step")
     ]
     assert stage.tell(Spoke("agent-3", "warning", {"text": "a long step"})) == []

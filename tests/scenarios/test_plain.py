@@ -103,7 +103,7 @@ def test_a_long_inner_step_is_said_once_a_run_and_changes_nothing() -> None:
     notes, scenario = Notes(), tiny(ONBOARDING, "algorithm.inner_step_size=300")
     found, silent = run_plain(scenario, notes), plain(scenario)
     (line,) = notes.said
-    assert line.startswith("warning: agent-0: the inner step leads far")
+    assert line.startswith("warning: agent-0, the first to say so: the inner step leads far")
     assert (found.params_sha256, found.evaluations) == (silent.params_sha256, silent.evaluations)
     usual = Notes()
     run_plain(tiny(ONBOARDING), usual)
