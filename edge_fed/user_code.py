@@ -8,8 +8,10 @@ imports, nor edge_fed's own packages, where a program is started in a clone of i
 SECURITY.md.
 """
 
+import contextlib
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
@@ -25,6 +27,16 @@ USER_FAULTS = (Exception, SystemExit, GeneratorExit)
 """What a user's code may raise: a program or a thread must not end because it calls ``sys.exit``."""
 
 
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:  # it was removed; who needs none of its files need not know
+        return Path("/", "removed")
+
+
+_STARTED_IN = _working_directory()  # before any code of a user, which may call os.chdir, is imported
+
+
 class UserCodeError(EdgeFedError, ValueError):
     """What a setting names cannot be loaded; the message says what to do."""
 
@@ -34,13 +46,24 @@ def is_user_code(name: str) -> bool:
     return NAME.fullmatch(name) is not None
 
 
+def started_in() -> Path:
+    """The folder where this program was started, wherever a user's code has moved it since."""
+    return _STARTED_IN
+
+
+def return_to_start() -> None:
+    """Back to that folder: before a program that may have run a user's code starts others, or writes."""
+    with contextlib.suppress(OSError):  # it was removed
+        os.chdir(started_in())
+
+
 def load(name: str, what: str, folder: Path | None = None) -> Any:
     """The function or class that ``module:name`` means.
 
     Args:
         name: E.g. ``plant:make`` for ``make`` in ``plant.py``; dots lead into packages.
         what: Of which setting, for the message, e.g. ``environment args id``.
-        folder: In or below which the module must lie; None: the working directory.
+        folder: In or below which the module must lie; None: where the program was started.
 
     Raises:
         UserCodeError: It is not written so, is not there, or is no function or class of that file; or the
@@ -48,7 +71,7 @@ def load(name: str, what: str, folder: Path | None = None) -> Any:
     """
     if not is_user_code(name):
         raise UserCodeError(f"{what}: {name!r} is not of the form module:name, e.g. plant:make for plant.py")
-    folder = (folder or Path.cwd()).resolve()
+    folder = (folder or started_in()).resolve()
     module, _, attribute = name.partition(":")
     _insist_on_file(module, what, folder)
     if str(folder) not in sys.path:

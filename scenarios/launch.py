@@ -12,6 +12,7 @@ from edge_fed.program import log
 from edge_fed.program.accountant import require
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.run_folder import RunFolder
+from edge_fed.user_code import return_to_start
 from scenarios.actions import Runtime
 from scenarios.cast import make_folder
 from scenarios.outcome import Failure, Outcome
@@ -49,6 +50,7 @@ def launch(scenario: Scenario, runtime: Runtime, options: argparse.Namespace) ->
         from scenarios.picture import require_plot
 
         require_plot(options.picture)
+    return_to_start()  # the checks have called the user's code
     folder = None
     if runtime != "plain" or options.run_dir:
         folder = make_folder(scenario, options.run_dir, overwrite=options.overwrite)

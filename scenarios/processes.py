@@ -113,7 +113,7 @@ class Processes:
             self._scratch.close()
             if self._proxies:
                 with contextlib.suppress(OSError):  # a full disk; the run itself says so
-                    (self._folder.path / FAULTS).write_text(json.dumps(self._proxies.report()))
+                    (self._folder.place / FAULTS).write_text(json.dumps(self._proxies.report()))
 
     def cut(self) -> None:
         """Kills every child at once, as a power cut does."""
@@ -128,7 +128,7 @@ class Processes:
                 process.stdin.close()
 
     async def _start_server(self, order: StartServer) -> None:
-        arguments = ["--resume", str(self._folder.path), "--bind", self._address or self._bind]
+        arguments = ["--resume", str(self._folder.place), "--bind", self._address or self._bind]
         if order.holds:
             arguments += ["--hold", ",".join(map(str, order.holds))]
         if self._keys is not None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 if "numpy" in sys.modules:
     raise RuntimeError(
@@ -42,5 +43,9 @@ def _no_leaks() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _tests_are_user_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Environments and networks of the tests are named as a user's; programs refuse the folder `tests`."""
+    """Environments and networks of the tests are named as a user's; programs refuse the folder `tests`.
+
+    Where a test goes, there it would have started a program.
+    """
     monkeypatch.setattr(user_code, "OURS", user_code.OURS - {"tests"})
+    monkeypatch.setattr(user_code, "started_in", Path.cwd)

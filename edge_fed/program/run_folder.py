@@ -41,19 +41,24 @@ class RunFolder:
     """Paths, identity and lock of one run.
 
     Use `create` for a new run and `open` for an existing one; both are cheap and take no lock.
+
+    Attributes:
+        path: As it was given, for messages.
+        place: The same, absolute: where its files are, wherever a user's ``os.chdir`` moves this program.
     """
 
     def __init__(self, path: Path, run_id: bytes, config: RunConfig) -> None:
         self.path = path
+        self.place = place = path.absolute()
         self.run_id = run_id
         self.config = config
-        self.metrics = path / "metrics.jsonl"
-        self.evaluations = path / "evaluations.jsonl"
-        self.events = path / "events.jsonl"
-        self.summary = path / "summary.json"
-        self.checkpoints = path / "checkpoints"
-        self.agents = path / "agents"
-        self.logs = path / "logs"
+        self.metrics = place / "metrics.jsonl"
+        self.evaluations = place / "evaluations.jsonl"
+        self.events = place / "events.jsonl"
+        self.summary = place / "summary.json"
+        self.checkpoints = place / "checkpoints"
+        self.agents = place / "agents"
+        self.logs = place / "logs"
 
     @classmethod
     def create(cls, config: RunConfig, path: Path | None = None, *, overwrite: bool = False) -> "RunFolder":
@@ -120,7 +125,7 @@ class RunFolder:
 
     def locked(self) -> "Lock":
         """One server per run folder: an exclusive lock that the system releases when the holder dies."""
-        return Lock(self.path / "lock")
+        return Lock(self.place / "lock")
 
     def rows(self, file: Path) -> Iterator[dict[str, Any]]:
         """The whole lines of a JSON-lines file; a torn last line (kill -9) is left out."""

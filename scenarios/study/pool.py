@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from edge_fed.errors import EdgeFedError
+from edge_fed.user_code import return_to_start
 from scenarios.study.cell import Cell, run_cell
 from scenarios.study.plan import Arm, Study
 from scenarios.study.results import Results
@@ -54,6 +55,7 @@ def run_study(
         ConfigError: A cell of another configuration lies in the folder, or one that kept to no such file.
         EdgeFedError: A cell failed; what was done is kept.
     """
+    return_to_start()  # the checks have called the user's code; and a process begins where this one is
     store = Store(study, folder)
     wanted = [(arm, seed) for arm in study.arms for seed in (study.seeds if seeds is None else seeds)]
     kept = [(arm, seed, store.load(arm, seed, preregistration)) for arm, seed in wanted]

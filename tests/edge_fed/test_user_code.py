@@ -1,5 +1,6 @@
 """Code of users: what is loaded, and above all what is not."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -111,3 +112,40 @@ def test_a_file_that_ends_the_program_is_named_instead(folder, fault):
     (folder / f"script_{fault.lower()}.py").write_text(f"raise {fault}(0)\n")
     with pytest.raises(UserCodeError, match=f"importing script_{fault.lower()} failed: {fault}: 0"):
         load(f"script_{fault.lower()}:make", "id")
+
+
+MOVES = "import os\n\n\ndef make():\n    os.chdir('/')\n    return os.getcwd()\n"
+PROGRAM = """
+from edge_fed.user_code import load, return_to_start, started_in
+from pathlib import Path
+import sys
+assert load("plant_m:make", "id")() == "/"
+load("plant_m:make", "id"), load("later_m:make", "id")
+assert Path.cwd() == Path("/") and started_in() == Path(sys.argv[1])
+return_to_start()
+assert Path.cwd() == Path(sys.argv[1])
+"""
+
+
+def run(program, folder, *arguments):
+    """A Python program that is started in this folder, and what it complained of."""
+    command = [sys.executable, "-P", "-c", program, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.processes
+def test_code_that_changes_the_working_directory_changes_nothing_for_the_next(tmp_path):
+    """Files are looked for where the program was started, also after a factory's ``os.chdir``."""
+    for name in ("plant_m.py", "later_m.py"):
+        (tmp_path / name).write_text(MOVES)
+    done = run(PROGRAM, tmp_path, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.processes
+def test_a_program_whose_folder_is_gone_runs_without_the_users_code(tmp_path):
+    """Only who asks for a file there is told that there is none."""
+    gone = "import os, sys; os.rmdir(sys.argv[1]); from edge_fed.user_code import load, return_to_start; "
+    (tmp_path / "gone").mkdir()
+    done = run(gone + "return_to_start(); load('plant:make', 'id')", tmp_path / "gone", tmp_path / "gone")
+    assert "UserCodeError: id: there is no plant.py" in done.stderr.splitlines()[-1]
