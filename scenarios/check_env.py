@@ -10,7 +10,8 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,12 @@ from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.spaces import Spaces
 from scenarios.patience import only_if_slow
 from scenarios.script import library
+from scenarios.study.preregistration import as_ranges
 from scenarios.timeline import Scenario
 
 HORIZON, DISCOUNT = 199, 0.99  # of an id or factory that no file says more about
 OTHER_GOALS = 64  # of a family, that are made to compare their spaces
+GOALS_S = 10.0  # until then one more goal is begun
 SPEED_S = 0.5  # measured until then
 Result = dict[str, Any]
 
@@ -41,7 +44,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The flags."""
     command.add_argument("environment", metavar="ID|MODULE:FACTORY|FILE|NAME",
                          help="a registered id, a factory of yours, or a scenario")  # fmt: skip
-    command.add_argument("--goal", type=int, metavar="K", default=0, help="of a scenario; default 0")
+    command.add_argument("--goal", type=int, metavar="K",
+                         help=f"this goal alone; default: all that {GOALS_S:g} s are enough for")  # fmt: skip
     command.add_argument("--horizon", type=int, metavar="H",
                          help=f"episodes have H+1 steps; default: the scenario's, or {HORIZON}")  # fmt: skip
     command.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE",
@@ -49,7 +53,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def check_env(options: argparse.Namespace) -> int:
-    """Examines one goal's environment; 0 if no finding is an error.
+    """Examines the goals' environments; 0 if no finding is an error.
 
     Raises:
         ConfigError: The scenario's text is wrong.
@@ -85,7 +89,7 @@ def _environment(options: argparse.Namespace) -> EnvironmentConfig:
     return load(text, Scenario, lambda _scenario: [], sets, named).environment
 
 
-def _gymnasium(config: EnvironmentConfig, goal: int) -> Result:
+def _gymnasium(config: EnvironmentConfig, only: int | None) -> Result:
     if importlib.util.find_spec("gymnasium") is None:
         raise ProgramError(ExitCode.USAGE, "gymnasium is not installed", "pip install 'edge-fed[gym]'")
     from edge_fed.envs.gymnasium.making import make_env
@@ -96,18 +100,53 @@ def _gymnasium(config: EnvironmentConfig, goal: int) -> Result:
     except ValueError as error:
         raise _usage(str(error)) from None
     count = settings.goals + settings.held_out
-    if not 0 <= goal < count:
-        raise _usage(f"--goal {goal}: there are goals 0 to {count - 1}")
+    if only is not None and not 0 <= only < count:
+        raise _usage(f"--goal {only}: there are goals 0 to {count - 1}")
+    say, estimated = only_if_slow("check-env"), bootstraps(config, {})
+
+    def examined(kwargs: Result) -> Result:
+        make = partial(make_env, settings.id, kwargs)
+        found = examine(make, config.horizon, config.discount, say, bootstrap=estimated)
+        return {**msgspec.to_builtins(found), "fit": found.fit}
+
+    goal = only or 0
     kwargs = goal_args(settings.env_args, goal, settings.seed)
-    make, say = lambda: make_env(settings.id, kwargs), only_if_slow("check-env")
-    estimated = bootstraps(config, {})
-    examination = examine(make, config.horizon, config.discount, say, bootstrap=estimated)
-    result: Result = {"environment": settings.id, "goal": goal, "env_args": kwargs, "speed": None}
-    result |= msgspec.to_builtins(examination)
-    if examination.fit:
+    result: Result = {"environment": settings.id, "goal": goal, "goals": [goal], "of_goals": count}
+    result |= {"env_args": kwargs, "speed": None, **examined(kwargs)}
+    if result.pop("fit"):
+        if only is None:
+            _others(result, lambda k: goal_args(settings.env_args, k, settings.seed), examined)
         result["findings"] += _of_family(config, count)
-        result["speed"] = _speed(make, config.horizon)
+        result["speed"] = _speed(partial(make_env, settings.id, kwargs), config.horizon)
     return result
+
+
+def _others(result: Result, args_of: Callable[[int], Result], examined: Callable[[Result], Result]) -> None:
+    """Adds the other goals to what goal 0 gave: of each kind of error and warning the first goal that has it.
+
+    Goals with the same arguments have the same environment: one of them says it all.
+    """
+    known = {msgspec.json.encode(result["env_args"])}
+    told = {(finding["level"], finding["check"]) for finding in result["findings"]}
+    in_time = _in_time()
+    for goal in range(1, result["of_goals"]):
+        kwargs = args_of(goal)
+        if (key := msgspec.json.encode(kwargs)) not in known:
+            if not in_time():
+                return
+            known.add(key)
+            for finding in examined(kwargs)["findings"]:
+                kind = finding["level"], finding["check"]
+                if finding["level"] != "note" and kind not in told:
+                    told.add(kind)
+                    finding["message"] = f"goal {goal}{_with(kwargs)}: {finding['message']}"
+                    result["findings"].append(finding)
+        result["goals"].append(goal)
+
+
+def _in_time() -> Callable[[], bool]:
+    began = time.monotonic()
+    return lambda: time.monotonic() - began < GOALS_S
 
 
 def _of_family(config: EnvironmentConfig, count: int) -> Iterator[Result]:
@@ -149,13 +188,22 @@ def _speed(make: Callable[[], Any], horizon: int) -> Result:
     }
 
 
-def _arrays(config: EnvironmentConfig, goal: int) -> Result:
-    """A family of arrays: its own checker."""
-    result: Result = {"environment": config.family, "goal": goal, "findings": [], "speed": None}
+def _arrays(config: EnvironmentConfig, only: int | None) -> Result:
+    """A family of arrays: its own checker, up to the first goal that it refuses."""
+    result: Result = {"environment": config.family, "goal": only or 0, "goals": [], "findings": []}
+    in_time = _in_time()
     try:
-        environment = make_family(config).make(goal)
-        if isinstance(environment, Environment):
-            check_environment(environment, name=f"{config.family} goal {goal}")
+        family = make_family(config)
+        count = family.num_train + family.num_held_out
+        result |= {"of_goals": count, "speed": None}
+        wanted: Iterable[int] = range(count) if only is None else [only]
+        for goal in wanted:
+            if result["goals"] and not in_time():
+                break
+            result["goals"].append(goal)
+            environment = family.make(goal)
+            if isinstance(environment, Environment):
+                check_environment(environment, name=f"{config.family} goal {goal}")
     except BadEnvironment as error:
         result["findings"].append(_finding("error", "interface", str(error)))
     except (UnknownGoal, ValueError, TypeError) as error:
@@ -176,6 +224,8 @@ def _print(result: Result, console: Console) -> None:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
 
     say(f"{result['environment']}, goal {result['goal']}{_with(result.get('env_args'))}")
+    if looked := _looked(result):
+        say(f"{'goals':>9}  {looked}")
     for finding in result["findings"]:
         say(f"{finding['level']:>9}  {finding['check']}: {finding['message']}")
         if finding["hint"]:
@@ -195,6 +245,15 @@ def _print(result: Result, console: Console) -> None:
         say(f"\n{errors} error{'s' if errors > 1 else ''}, mend the first one first")
     else:
         say("\nthe environment is fit for a run; settings and policy: python -m scenarios check")
+
+
+def _looked(result: Result) -> str:
+    """Which goals the findings are of; empty: of the one that there is."""
+    goals, count = result["goals"], result["of_goals"]
+    if len(goals) == count:
+        of = "; what is seen, tried and timed is of goal 0" if result.get("observed") else ""
+        return "" if count == 1 else f"all {count}{of}"
+    return f"only {as_ranges(goals)}, of {count}; another one: --goal K"
 
 
 def _with(kwargs: Result | None) -> str:

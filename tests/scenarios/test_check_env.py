@@ -43,6 +43,7 @@ def test_a_factory_is_examined_and_its_speed_measured(capsys):
     code, result, _ = run(capsys, CORRIDOR)
     assert code == 0 and result["success"] and checks(result) == set()
     assert (result["environment"], result["goal"], result["env_args"]) == (CORRIDOR, 0, {})
+    assert result["goals"] == [*range(9)]
     assert result["observed"]["terminated"] == 1
     assert set(result["suggestions"]) == {"reward_scale"}
     assert all(value > 0 for value in result["speed"].values())
@@ -70,6 +71,38 @@ def test_the_objective_of_a_scenario_is_noted(tmp_path, capsys):
     code, result, _ = run(capsys, path, "--set", "environment.discount=1")
     assert (code, checks(result)) == (1, {"family"})
     assert "objective" not in checks(run(capsys, CORRIDOR)[1], "note")
+
+
+GAINS = f'{{ id = "{CORRIDOR}", goals = 3, held_out = 1, env_args.gain = [1.0, 1e5, 1.0, 1e6] }}'
+
+
+def test_all_goals_are_covered(tmp_path, capsys):
+    """A fault that goal 0 has not is found, once, at the first goal that has it, with its arguments."""
+    path = scenario(tmp_path, GAINS)
+    code, result, _ = run(capsys, path)
+    assert (code, result["goal"], result["goals"]) == (0, 0, [0, 1, 2, 3])
+    (found,) = (finding for finding in result["findings"] if finding["level"] == "warning")
+    assert found["check"] == "rewards" and found["message"].startswith("goal 1: gain=100000.0: ")
+    assert main(["check-env", path]) == 0
+    assert "goals  all 4; what is seen, tried and timed is of goal 0" in capsys.readouterr().out
+
+
+def test_goals_that_would_take_long_are_named(tmp_path, capsys, monkeypatch):
+    """When the time is up, it says which goals were covered; those with the same arguments cost none."""
+    monkeypatch.setattr(check_env, "GOALS_S", 0.0)
+    path = scenario(tmp_path, GAINS)
+    _, result, _ = run(capsys, path)
+    assert (result["goals"], result["of_goals"], checks(result, "warning")) == ([0], 4, set())
+    assert main(["check-env", path]) == 0
+    assert "goals  only 0, of 4; another one: --goal K" in capsys.readouterr().out
+    same = f'{{ id = "{CORRIDOR}", goals = 3, held_out = 1, env_args.gain = 2.0 }}'
+    assert run(capsys, scenario(tmp_path, same))[1]["goals"] == [0, 1, 2, 3]
+
+
+def test_one_goal_alone_is_what_the_flag_asks_for(tmp_path, capsys):
+    """The others are not looked at."""
+    _, result, _ = run(capsys, scenario(tmp_path, GAINS), "--goal", "2")
+    assert (result["goals"], checks(result, "warning")) == ([2], set())
 
 
 def test_goals_of_other_spaces_are_an_error_of_the_family(tmp_path, capsys):
@@ -127,6 +160,8 @@ def test_wrong_usage_has_the_exit_code_of_usage(capsys, arguments, message):
 def test_families_of_arrays_go_through_their_own_checker(capsys):
     """A scenario of any family can be named."""
     assert run(capsys, "few-shot", "--goal", "3")[0] == 0
+    code, result, _ = run(capsys, "few-shot")
+    assert (code, result["goals"]) == (0, [*range(9)])
 
 
 def test_what_an_environment_prints_is_kept_out_of_the_result(capsys):
