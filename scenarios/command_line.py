@@ -19,6 +19,7 @@ from edge_fed.federated.task import blueprint
 from edge_fed.program import accountant
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.validation.devices import link_lines
+from edge_fed.validation.federation import onboarding_lines
 from scenarios import check_env, gradcheck
 from scenarios.actions import ACTIONS, RUNTIMES, Runtime
 from scenarios.campaign import command as campaign_command
@@ -201,7 +202,10 @@ def _check(options: argparse.Namespace) -> int:
             print(f"{scenario.name}: right for --runtime {runtime}")
         if private:
             print(f"{scenario.name}: {accountant.line(private, 'an agent that is asked in every round')}")
-        for line in [*link_lines(scenario, blueprint(scenario).dimension), *_refused(faults, able)]:
+        shape = blueprint(scenario)
+        lines = link_lines(scenario, shape.dimension)
+        lines += onboarding_lines(scenario, shape.num_train, shape.num_held_out)
+        for line in [*lines, *_refused(faults, able)]:
             print(f"{scenario.name}: {line}")
     return 0 if able else int(ExitCode.USAGE)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from edge_fed.config import RunConfig, max_norm
+from edge_fed.config import RunConfig, max_norm, overrides_by_goal, parse_goals
 from edge_fed.errors import Fault
 from edge_fed.federated.cohort import cohort_size
 from edge_fed.validation.fleet import Goals, goals_of
@@ -82,6 +82,26 @@ def noise_faults(config: RunConfig, dimension: int) -> Iterator[Fault]:
             "refused, and their agents quarantined",
             f"give it at least {1.2 * noise + privacy.clip_norm:.3g}, or leave it out",
         )
+
+
+def onboarding_lines(config: RunConfig, num_train: int, num_held_out: int) -> list[str]:
+    """What is right and perhaps not meant: newcomers with goals of training, while no held-out goal is used.
+
+    Args:
+        config: Settings without faults.
+        num_train: Of the task: goals below it are for training.
+        num_held_out: How many follow.
+    """
+    wanted, trained = parse_goals(config.onboarding.goals), overrides_by_goal(config)
+    unseen = [goal for goal in wanted if goal not in trained]
+    if not unseen or not num_held_out or max(unseen) >= num_train:
+        return []
+    last = num_train + num_held_out - 1
+    held_out = f"{num_train} to {last}" if num_held_out > 1 else f"{last}"
+    return [
+        f"onboarding.goals has goals of training that no agent trains ({', '.join(map(str, unseen[:12]))}), "
+        f"and none that is held out ({held_out})"
+    ]
 
 
 def onboarding_faults(config: RunConfig, family: Goals | None) -> Iterator[Fault]:
