@@ -308,3 +308,15 @@ def test_of_several_inner_steps_the_first_one_is_looked_at():
     for bench in benches:
         bench.adapt(params, bench.pool(params, 20), 20)
     assert benches[0].step == benches[1].step is not None
+
+
+def test_an_onboarder_s_largest_budget_is_looked_at():
+    """In whichever order the budgets stand: its step is the one that is kept."""
+    task, params = navigation(inner_step_size=1000.0)
+    said = []
+    for budgets in ((0, 20, 50), (50, 20, 0), (50,)):
+        config = msgspec.structs.replace(SMALL, m_adapt=budgets)
+        onboard(task, params, SEED, config, lambda done: None, said.append)
+    ascending, descending, alone = said
+    assert ascending == descending
+    assert ascending.partition("; return")[0] == alone.partition(". The")[0]
