@@ -83,7 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
     p = parser()
     chosen = p.parse_args(arguments)
     plant = plant_of(p, chosen)
-    overrides = overrides_of(p, chosen, plant.facts() if plant else None)
+    saves = chosen.save is not None and not chosen.onboard
+    overrides = overrides_of(p, chosen, plant.facts(saves=saves) if plant else None)
     logger = log.configure(chosen.log_format, chosen.log_level, agent=chosen.goal)
     supervisor: Supervisor = StdioSupervisor() if chosen.supervised else NoSupervisor()
     shown: dict[str, Any] = {"round": None, "rows": []}
@@ -99,9 +100,6 @@ def main(arguments: list[str] | None = None) -> int:
         logger.error(f"exit: {error.message}", code=int(error.code), hint=error.hint)
         supervisor.event("exit", code=int(error.code), why=error.message)
         return int(error.code)
-    if plant is not None and chosen.save is not None and not chosen.onboard:
-        text = "a device that trains is not measured: --save keeps a policy only of one that onboards"
-        logger.warning(text, hint="add --onboard")
     program = AgentProgram(
         chosen.goal,
         chosen.server,

@@ -271,6 +271,8 @@ class Duties:
         if not isinstance(work, e.Evaluate | e.Onboard) or not self._done(measured.number):
             return
         onboarding = isinstance(work, e.Onboard)
+        if not measured.rows and not onboarding:  # a device: it has adapted, and nobody waits for figures
+            return
         report = m.Report(
             kind="onboarding" if onboarding else "evaluation",
             round=work.round,

@@ -177,11 +177,7 @@ class Learner:
         said: list[str] = []
         row, unsaved = self._task.evaluate(work.params, seed, config, said.append), ""
         if self._save:
-            rng = stream(seed, self._goal, 0, 0, Purpose.EVALUATE)
-            adapted = self._task.fresh().adapt(
-                work.params, config.adapt_episodes, rng, alpha=config.step_size, careful=config.careful
-            )
-            unsaved = self._keep(work.round, work.params, adapted, config.adapt_episodes)
+            unsaved = self._adapt_and_keep(work)
         spent, private = int(row["trajectories"]), self._keeps_rows()
         return e.Measured(work.number, (row,), spent, unsaved, private, "".join(said))
 
@@ -193,6 +189,14 @@ class Learner:
         unsaved = self._keep(work.round, work.params, found.params, max(config.m_adapt, default=0))
         spent, private = found.adapt_trajectories + found.eval_trajectories, self._keeps_rows()
         return e.Measured(work.number, tuple(found.rows), spent, unsaved, private, "".join(said))
+
+    def _adapt_and_keep(self, work: e.Evaluate) -> str:
+        """Keeps the shared parameters adapted as an evaluation adapts them; as `_keep`."""
+        config, rng = self._config.onboarding, stream(self._config.seed, self._goal, 0, 0, Purpose.EVALUATE)
+        adapted = self._task.fresh().adapt(
+            work.params, config.adapt_episodes, rng, alpha=config.step_size, careful=config.careful
+        )
+        return self._keep(work.round, work.params, adapted, config.adapt_episodes)
 
     def _keep(self, round_: int, shared: F8, adapted: F8, m_adapt: int) -> str:
         """Writes the adapted policy, if that is wanted; returns why it could not. The rows stand anyway."""

@@ -40,6 +40,11 @@ class Plan(msgspec.Struct, frozen=True):
     public_key: str = ""
     key_file: str = ""
 
+    @property
+    def saves(self) -> bool:
+        """This is a device that wants a policy of its own when the training is over."""
+        return bool((self.overrides.get("device") or {}).get("saves"))
+
     def register(self, known_run: bytes) -> Register:
         """The registration; the same for the life of the process but for the run it was in."""
         return Register(

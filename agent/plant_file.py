@@ -39,13 +39,14 @@ class PlantFile(Settings, frozen=True, kw_only=True):
     daily_trajectories: Count | None = None
     shield: str | None = None
 
-    def facts(self) -> Device:
-        """What the server must know, and records."""
+    def facts(self, *, saves: bool = False) -> Device:
+        """What the server must know, and records; ``saves``: it wants a policy of its own at the end."""
         return Device(
             pace_s=self.pace_s,
             reset=self.reset,
             daily_trajectories=self.daily_trajectories,
             shielded=self.shield is not None,
+            saves=saves,
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from agent import events as e
-from agent.daily_budget import DailyBudget, day_file
+from agent.daily_budget import BudgetSpent, DailyBudget, day_file
 from agent.episode_store import EpisodeStore
 from agent.learner import Learner, Progress
 from agent.plant_file import PlantFile
@@ -19,7 +19,7 @@ from agent.plant_site import PlantSite
 from agent.plant_task import make_plant, on_plant
 from agent.state_store import StateStore
 from agent.worker import Watched
-from edge_fed.config import Overrides
+from edge_fed.config import Overrides, overrides_by_goal
 from edge_fed.envs.gymnasium import EpisodicEnvironment
 from edge_fed.params import crc32
 from edge_fed.plant import Plant
@@ -81,7 +81,8 @@ class PlantLearner(Learner):
         """As `Learner.build`, and puts the plant in the place of the run's environment.
 
         Raises:
-            ProgramError: The plant or its shield cannot be made, or its spaces are not those of the run.
+            ProgramError: The plant or its shield cannot be made, its spaces are not those of the run, or the
+                run has nothing for ``--save``.
         """
         if self._plant is not None:
             self._plant.environment.close()  # one plant, one instance
@@ -92,6 +93,7 @@ class PlantLearner(Learner):
         if isinstance(task.environment, EpisodicEnvironment) and task.environment.bootstrap:
             what = "bootstrap 'value' needs how each episode ended, which a device does not keep"
             raise ProgramError(ExitCode.REFUSED, what, "choose bootstrap 'none' for the run, or simulate")
+        self._insist_on_saving()
         self._plant = make_plant(task, self._config.environment, self._settings, self._site)
         plant = self._plant.environment
         folder = StateStore.of_agent(self._folder, work.run, self._goal).folder / "episodes"
@@ -120,6 +122,34 @@ class PlantLearner(Learner):
             return done
         metrics = {**done.metrics, "shield_overrides": float(self._site.overridden)}
         return msgspec.structs.replace(done, metrics=metrics)
+
+    def evaluate(self, work: e.Evaluate) -> e.Measured:
+        """Keeps the final parameters adapted to the plant, in as many days as that takes; no figures.
+
+        Figures would take hundreds of episodes more.
+        """
+        if self._save is None:
+            return e.Measured(work.number, (), 0)
+        while True:
+            try:
+                unsaved = self._adapt_and_keep(work)
+            except BudgetSpent as spent:
+                self._say(f"its own policy is not adapted yet: {spent}")
+                self._site.rest(spent)
+                continue
+            if not unsaved:
+                self._say(f"adapted the parameters of round {work.round} and saved them: {self._save}")
+            return e.Measured(work.number, (), 0, unsaved)
+
+    def _insist_on_saving(self) -> None:
+        """A device that trains is sent the final parameters in place of an evaluation, if there is one."""
+        config, device = self._config, self._own.device
+        trains = self._goal in overrides_by_goal(config)
+        if trains and device is not None and device.saves and config.privacy.noisy:
+            why = (
+                "a run with private noise evaluates nothing: no device that trains is sent what --save keeps"
+            )
+            raise ProgramError(ExitCode.REFUSED, why, "train without --save; then --onboard --save")
 
     def _question(self, work: e.Train | e.Evaluate | e.Onboard) -> str:
         """Names what episodes are for: the work, its parameters, and the device as it is set up."""

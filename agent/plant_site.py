@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from agent.daily_budget import DailyBudget
+from agent.daily_budget import BudgetSpent, DailyBudget
 from agent.episode_store import EpisodeStore
 from edge_fed.plant import Episode, Key
+
+LOOK_S = 600.0  # at the clock while it waits for a day: the clock may be set, the machine may sleep
 
 
 class Watch(Protocol):
@@ -74,6 +76,19 @@ class PlantSite:
         while (left_s := self._applied + self._pace_s - self._now()) > 0:
             self._watched.pause(left_s)
         self._applied = self._now()
+
+    def rest(self, spent: BudgetSpent) -> None:
+        """Waits until an episode may begin again.
+
+        Raises:
+            Stopped: Nobody wants the work any more.
+        """
+        while True:
+            self._watched.pause(min(spent.for_s, LOOK_S))
+            try:
+                return self._budget.insist(1, "an episode")
+            except BudgetSpent as still:
+                spent = still
 
     def kept(self, key: Key) -> Episode | None:
         """The episode, if it is there from before."""

@@ -25,8 +25,6 @@ from edge_fed.params import F8, crc32
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.reinforcement import Reinforcement
 
-LOOK_S = 600.0  # at the clock while it waits for a day: the clock may be set, the machine may sleep
-
 
 class PlantWorker(LifeWorker):
     """One device; a context manager, which makes the plant and closes it.
@@ -60,8 +58,8 @@ class PlantWorker(LifeWorker):
         now: Callable[[], float] = time.monotonic,
         today: Callable[[], float] = time.time,
     ) -> None:
-        self._budget = DailyBudget(day_file(folder, task.agent), settings.daily_trajectories, today)
-        self._site = PlantSite(settings.pace_s, self._budget, now)
+        budget = DailyBudget(day_file(folder, task.agent), settings.daily_trajectories, today)
+        self._site = PlantSite(settings.pace_s, budget, now)
         self._plant = make_plant(task, run, settings, self._site)
         there = on_plant(task, self._plant)
         super().__init__(there, there, initial, alpha, seed)
@@ -106,14 +104,8 @@ class PlantWorker(LifeWorker):
         return msgspec.structs.replace(event, overridden=self._site.overridden)
 
     def _wait(self, spent: BudgetSpent) -> None:
-        """Until an episode may begin again."""
         self._tell(News(self._episode, "waits", str(spent), {"for_s": spent.for_s}))
-        while True:
-            self._stops.pause(min(spent.for_s, LOOK_S))
-            try:
-                return self._budget.insist(1, "an episode")
-            except BudgetSpent as still:
-                spent = still
+        self._site.rest(spent)
 
     def _warn(self, text: str) -> None:
         self._tell(News(self._episode, "warning", text))

@@ -6,6 +6,7 @@ The session may be lost and found again at any time: work goes on meanwhile, and
 until its fate is known. This file knows sessions, time and the ways to end; `agent.duties` knows the work.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
@@ -25,6 +26,7 @@ from protocol.session import Session, State
 
 OUTCOMES = {"finished": ExitCode.OK, "failed": ExitCode.STOPPED, "stopped": ExitCode.STOPPED}
 REJECTIONS = {"goal_in_use": ExitCode.SUPERSEDED, "key": ExitCode.AUTHENTICATION}
+SAVE = "start the server with --resume FOLDER --serve, and this agent with --onboard"
 ROUND_LINE_S = 1.0  # rounds of milliseconds would fill the screen of a person who watches one agent
 
 
@@ -53,6 +55,8 @@ class Machine:
         self._refusal = ""
         self._unsaid = ""  # code of the refusal, while it has no line of its own
         self._unsaved = ""
+        self._saved = not plan.saves
+        self._after: tuple[ExitCode, str] | None = None  # how it ends when its own policy is saved
         self._idle_since = now
         self._say_round_at = now
         self._out = Script()
@@ -141,6 +145,8 @@ class Machine:
 
     def _wait(self, now: float) -> tuple[Wait, float]:
         silent_s = self._contact.silent_s(now)
+        if self._after is not None:
+            return "", now
         if now < self._contact.away_until:
             return "day", now
         if not self._contact.joined:
@@ -257,13 +263,21 @@ class Machine:
         self._exit(ExitCode.SUPERSEDED, why, "this process will not come back; stop the other one first")
 
     def _shutdown(self, message: m.Shutdown, _event: e.Received, _now: float) -> None:
-        code, why = OUTCOMES[message.outcome], f"the server ended ({message.outcome}): {message.reason}"
+        code, hint = OUTCOMES[message.outcome], ""
+        why = f"the server ended ({message.outcome}): {message.reason}"
         if message.reason and message.reason == self._refusal:  # the end of this session alone
             code, why = ExitCode.REFUSED, f"refused by the server: {message.reason}"
             self._unsaid = ""  # the exit's line says it
         elif self._duties.role == "onboard" and not self._duties.measured_rows:
             code, why = ExitCode.STOPPED, f"{why}; this agent had not measured its rows yet"
-        self._exit(code, why)
+        elif code is ExitCode.OK and not self._saved and self._duties.role == "train":
+            if isinstance(self._duties.work, e.Evaluate):
+                self._after = code, why
+                self._contact.away(math.inf)
+                self._out.log("info", f"{why}; adapting the final parameters to this device, to save them")
+                return
+            code, why, hint = ExitCode.FAILED, f"{why}, but the final parameters were not sent to save", SAVE
+        self._exit(code, why, hint)
 
     # --- the worker and the supervisor -------------------------------------------------------------
 
@@ -279,7 +293,10 @@ class Machine:
         self._unsaved = event.unsaved
         if event.unsaved:
             self._out.log("error", event.unsaved)
+        self._saved = True
         self._duties.measured(event, self._out)
+        if self._after is not None:
+            self._exit(*self._after)
 
     def _failed(self, event: e.Failed, now: float) -> None:
         error = self._duties.failed(event, self._out)

@@ -132,6 +132,7 @@ class Device(Settings, frozen=True, kw_only=True):
     reset: Literal["always", "never"] = "always"  # never: an episode starts where the last one ended
     daily_trajectories: Count | None = None  # None: as many as the run asks for
     shielded: bool = False  # something may put other actions in place of the policy's
+    saves: bool = False  # it wants the final parameters, to adapt them for itself (--save)
 
 
 class Overrides(Settings, frozen=True, kw_only=True):

@@ -57,7 +57,9 @@ class Measuring:
         room.watch.begin(what, self._waiting, until, ends, now)
         for agent in self.evaluation.asked:
             member = room.members.training[agent]
-            if member.overrides.device is not None:  # hundreds of episodes on a real plant, for a figure
+            if (device := member.overrides.device) is not None:  # hundreds of episodes, for a figure
+                if device.saves and round_ == room.last_round:
+                    self.ask(member, now)  # nobody waits for it: its adaptation may take days
                 self.evaluation.excuse(agent, DEVICE)
             self.ask(member, now)
         self.settle(now)

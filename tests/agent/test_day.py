@@ -1,9 +1,12 @@
 """A device beside its server: it says where it is, and leaves by name for the rest of a day that is spent."""
 
+from typing import Any
+
 from agent import events as e
+from edge_fed.params import crc32
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
-from tests.agent.scripted import LIMITS, Agent, ServerSide, of, sent, texts, trained
+from tests.agent.scripted import LIMITS, Agent, ServerSide, of, params, sent, texts, trained
 
 WHY = "the daily budget of 20 trajectories has 5 left, round 2 needs 18; back at 2026-12-01T00:00Z"
 HOURS = 3600.0
@@ -98,3 +101,66 @@ def test_heartbeats_say_where_a_device_is_for_as_long_as_a_round_takes() -> None
     server.hear(agent.tell(trained(work)))
     (idle,) = sent(agent.tell(e.Tick(0, 0.0, "old"), interval_s), m.Heartbeat)
     assert idle.message == ""
+
+
+FINAL = m.Evaluate(round=150, crc32=crc32(params()))
+OVER = m.Shutdown(outcome="finished", reason="the run is complete")
+
+
+def saving(**built: Any) -> tuple[Agent, ServerSide]:
+    """A device that trains, and wants a policy of its own at the end."""
+    agent, server = Agent(overrides={"device": {"saves": True}}), ServerSide()
+    agent.join(server, **built)
+    return agent, server
+
+
+def test_a_device_saves_its_own_policy_when_the_server_is_gone() -> None:
+    """It has the final parameters: for as many days as it takes it says nothing, then ends as the run did."""
+    agent, server = saving()
+    (work,) = of(agent.tell(server.say(FINAL, params=params())), e.Evaluate)
+    commands = agent.tell(server.say(OVER))
+    assert not agent.machine.ended and "adapting the final parameters to this device" in texts(commands)
+    for event in (e.NotSent(m.Bye()), e.Reachable()):
+        commands += agent.tell(event, 1.0)
+    commands += agent.run_until(100 * HOURS, alone=True)
+    assert sent(commands) == [] and of(commands, e.StopWork) == [] and not agent.machine.ended
+    (end,) = of(agent.tell(e.Measured(work.number, (), 0)), e.Exit)
+    assert (end.code, end.why) == (ExitCode.OK, "the server ended (finished): the run is complete")
+
+
+def test_a_policy_that_is_saved_before_the_run_ends_is_no_report() -> None:
+    """Nobody waits for its figures: it has none; the end is that of any agent."""
+    agent, server = saving()
+    (work,) = of(agent.tell(server.say(FINAL, params=params())), e.Evaluate)
+    assert sent(agent.tell(e.Measured(work.number, (), 0))) == []
+    (end,) = of(agent.tell(server.say(OVER)), e.Exit)
+    assert end.code is ExitCode.OK
+
+
+def test_what_goes_wrong_with_saving_is_the_exit_code() -> None:
+    """The disk, the plant, a stop, or a server that never sent the parameters: by name, and not 0."""
+
+    def ended(event: e.Event) -> e.Exit:
+        agent, server = saving()
+        agent.tell(server.say(FINAL, params=params()))
+        agent.tell(server.say(OVER))
+        (end,) = of(agent.tell(event), e.Exit)
+        assert isinstance(end, e.Exit)
+        return end
+
+    full = ended(e.Measured(2, (), 0, "the policy cannot be saved to p.npz: no space"))
+    assert full.code is ExitCode.FAILED and "complete, but the policy cannot be saved to p.npz" in full.why
+    assert ended(e.Failed(2, "the plant burns")).code is ExitCode.FAILED
+    assert ended(e.Stop("got SIGTERM", ExitCode.TERMINATED)).code is ExitCode.TERMINATED
+    agent, server = saving()
+    (end,) = of(agent.tell(server.say(OVER)), e.Exit)
+    assert end.code is ExitCode.FAILED and end.why.endswith("but the final parameters were not sent to save")
+    assert "--onboard" in end.hint
+
+
+def test_a_device_that_onboards_ends_as_any_onboarder() -> None:
+    """Its rows are what it is there for; what it saves it saves with them."""
+    agent, server = Agent(overrides={"device": {"saves": True}}), ServerSide()
+    agent.join(server, role="onboard")
+    (end,) = of(agent.tell(server.say(OVER)), e.Exit)
+    assert end.code is ExitCode.STOPPED and "had not measured its rows yet" in end.why

@@ -14,6 +14,7 @@ from agent.daily_budget import BudgetSpent
 from agent.learner import Learner
 from agent.plant_file import PlantFile
 from agent.plant_learner import PlantLearner
+from agent.policy_file import read
 from agent.worker import Stopped, Watched, failure
 from edge_fed.config import (
     Agents,
@@ -40,10 +41,11 @@ CONFIG = RunConfig(
     algorithm=Algorithm(
         variant="exact", local_steps=2, inner_batch=2, hessian_batch=3, outer_batch=2, baseline="value"
     ),
-    onboarding=Onboarding(m_adapt=(0, 8), eval_episodes=4, scratch=(), random=False),
+    onboarding=Onboarding(m_adapt=(0, 8), adapt_episodes=20, eval_episodes=4, scratch=(), random=False),
     agents=(Agents(goals="0-2"),),
 )
 BOOTSTRAPPED = EnvironmentConfig(family="gymnasium", horizon=3, args={**GYM, "bootstrap": "value"})
+THETA = np.linspace(-0.3, 0.4, 17)
 PER_ROUND = 2 * (2 + 3 + 2)
 DEVICE = PlantFile(environment=f"{PLANTS}:Cart")
 
@@ -219,6 +221,84 @@ def test_an_onboarder_measures_itself_on_its_plant(tmp_path: Path) -> None:
     ]
     kept_the_initialization = 4 if event.rows[2]["factor"] == 0 else 0  # and had scored it in the first row
     assert plant.resets == event.trajectories - kept_the_initialization > 15
+
+
+def saver(
+    folder: Path, settings: PlantFile = DEVICE, config: RunConfig = CONFIG, **options: Any
+) -> PlantLearner:
+    """A device that trains, and wants a policy of its own at the end."""
+    made = PlantLearner(
+        2,
+        Overrides(device=settings.facts(saves=True)),
+        folder,
+        folder / "p.npz",
+        settings=settings,
+        **options,
+    )
+    made.perform(e.Build(1, msgspec.to_builtins(config), RUN), Watch())
+    return made
+
+
+def test_the_final_parameters_are_adapted_to_the_plant_and_saved(tmp_path: Path) -> None:
+    """As a simulated agent's are, for the price of the adaptation: nothing is measured, nothing reported."""
+    work = e.Evaluate(3, 5, THETA)
+    plain = msgspec.structs.replace(CONFIG.onboarding, careful=False)  # a step is taken, whatever it is worth
+    config = msgspec.structs.replace(CONFIG, onboarding=plain)
+    simulated = Learner(2, Overrides(), tmp_path, tmp_path / "simulated.npz")
+    simulated.perform(e.Build(1, msgspec.to_builtins(config), RUN), lambda _: None)
+    simulated.perform(work, lambda _: None)
+    said: list[str] = []
+    made = saver(tmp_path, config=config, say=said.append)
+    plant = Cart.made[-1]
+    assert made.perform(work, Watch()) == e.Measured(3, (), 0)
+    assert plant.resets == config.onboarding.adapt_episodes == 20
+    expected, found = read(tmp_path / "simulated.npz"), read(tmp_path / "p.npz")
+    assert np.array_equal(found.initial, THETA) and np.allclose(found.params, expected.params)
+    assert not np.array_equal(found.params, THETA)
+    assert found.about["m_adapt"] == 20 and found.about["round"] == 5
+    assert said == [f"adapted the parameters of round 5 and saved them: {tmp_path / 'p.npz'}"]
+
+
+def test_its_own_policy_waits_for_the_days_that_it_takes(tmp_path: Path) -> None:
+    """Twenty episodes at nine a day: each is played once, and a restart in between plays none again."""
+    now, days = [NOON], []
+
+    class Sleeps(Watch):
+        def pause(self, seconds: float) -> None:
+            now[0] += seconds
+            if seconds and len(days) == 2:
+                raise Stopped
+
+    settings = msgspec.structs.replace(DEVICE, daily_trajectories=9)
+    made = saver(tmp_path, settings, say=days.append, today=lambda: now[0])
+    first = Cart.made[-1]
+    with pytest.raises(Stopped):
+        made.perform(e.Evaluate(3, 5, THETA), Sleeps())
+    assert [day[:36] for day in days] == ["its own policy is not adapted yet: t"] * 2 and first.resets == 18
+    now[0] += DAY
+    made = saver(tmp_path, settings, today=lambda: now[0])
+    made.perform(e.Evaluate(3, 5, THETA), Watch())
+    assert Cart.made[-1].resets == 2 and (tmp_path / "p.npz").exists()
+
+
+def test_no_server_makes_a_device_play_for_a_figure(tmp_path: Path) -> None:
+    """An evaluation is for saving alone."""
+    made, plant = device(tmp_path)
+    assert made.perform(e.Evaluate(3, 5, THETA), Watch()) == e.Measured(3, (), 0)
+    assert plant.resets == 0
+
+
+def test_a_run_that_has_nothing_to_save_is_refused_before_it_begins(tmp_path: Path) -> None:
+    """With private noise nobody is evaluated: a device that trains learns it now; one that onboards stays."""
+    private = msgspec.structs.replace(CONFIG, privacy=Privacy(clip_norm=1.0, noise_multiplier=2.0))
+    for saves in (True, False):
+        made = PlantLearner(2, Overrides(device=DEVICE.facts(saves=saves)), tmp_path, settings=DEVICE)
+        work = e.Build(1, msgspec.to_builtins(private), RUN)
+        if saves:
+            with pytest.raises(ProgramError, match="a run with private noise evaluates nothing"):
+                made.perform(work, Watch())
+        else:
+            made.perform(work, Watch())
 
 
 @pytest.mark.parametrize(

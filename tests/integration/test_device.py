@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 
 from agent.daily_budget import day_file
+from agent.policy_file import read
 from edge_fed.federated.beside import Beside
 from edge_fed.federated.record import RoundRecord
+from edge_fed.params import params_sha256
 from edge_fed.program.config_file import load
 from edge_fed.program.exit_codes import ExitCode
 from edge_fed.program.run_folder import RunFolder
@@ -88,7 +91,7 @@ outer_batch = 4
 heartbeat_s = 0.2
 lease_s = 60
 [onboarding]
-adapt_episodes = 4
+adapt_episodes = 8
 eval_episodes = 4
 [[agents]]
 goals = "0-2"
@@ -264,3 +267,19 @@ def test_a_killed_device_finishes_its_round_the_next_day(folder: Path) -> None:
         for line in rows(folder / "run")
     ]
     assert found == [("folded", [PER_ROUND]), ("skipped", []), ("folded", [PER_ROUND])]
+
+
+def test_a_device_that_trained_has_its_own_policy_and_lives_with_it(fleet: Fleet, folder: Path) -> None:
+    """--save: the final parameters, adapted on the plant; --device: its life, on the same plant."""
+    fleet.start_server()
+    fleet.start_agents()
+    fleet.start_device("--save", "policy-2.npz")
+    ended(fleet)
+    found = read(folder / "policy-2.npz")
+    assert params_sha256(found.initial) == hashes(folder / "run")[-1] and found.about["m_adapt"] == 8
+    assert Path("played").stat().st_size == 3 * PER_ROUND + 8
+    arguments = ["policy-2.npz", "--device", "device.toml", "--state", "life", "--episodes", "10"]
+    line = [sys.executable, "-P", "-m", "agent", "live", *arguments]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert "acts on the plant plant:Real; no daily budget; shield shields:let_pass" in done.stdout
+    assert Path("played").stat().st_size == 3 * PER_ROUND + 8 + 10

@@ -54,6 +54,21 @@ def test_a_device_is_not_measured() -> None:
     assert fleet.machine.course.measuring.latest["n"] == 2 and device.count(m.Theta) == 1
 
 
+def test_a_device_that_saves_is_sent_the_final_parameters_and_nobody_waits_for_it() -> None:
+    """Once, after the last round; the run ends when the others have reported."""
+    fleet, device = fleet_with({**PACED, "saves": True}, rounds=1)
+    assert device.count(m.Evaluate) == 0
+    fleet.evaluate()
+    for agent in fleet.agents:
+        agent.update()
+    assert device.last(m.Evaluate).round == 1
+    evaluation = fleet.machine.course.measuring.evaluation
+    assert evaluation is not None and evaluation.missing == {2: DEVICE} and evaluation.waiting == (0, 1)
+    fleet.evaluate()
+    assert fleet.machine.course.measuring.latest["n"] == 2
+    assert device.last(m.Shutdown).outcome == "finished" and device.count(m.Evaluate) == 1
+
+
 def test_a_fleet_of_devices_has_no_evaluation_to_wait_for() -> None:
     """It ends at once, and round 1 opens."""
     fleet, device = fleet_with(PACED, agents=1)
