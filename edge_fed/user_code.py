@@ -2,7 +2,7 @@
 
 Settings travel: an agent receives them from its server. A server that could name any importable function,
 and its arguments, could run anything on an agent (``os:system`` is a module and a name, too). So only files
-in or below the working directory are imported, which are there because the agent's owner put them there, and
+in or below that folder are imported, which are there because the agent's owner put them there, and
 of them only functions and classes that they define themselves: neither what is installed, nor what a file
 imports, nor edge_fed's own packages, where a program is started in a clone of it, is reached by name. See
 SECURITY.md.
