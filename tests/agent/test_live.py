@@ -301,6 +301,66 @@ def test_a_policy_that_does_not_fit_is_refused(
         assert named in capsys.readouterr().err
 
 
+PLANT = "environment = 'tests.edge_fed.plants:Cart'\n"
+SAFE = "shield = 'tests.agent.test_plant_learner:limit'\n"
+
+
+@pytest.mark.parametrize(
+    ("device", "arguments", "named"),
+    [
+        (PLANT, ["--learn"], "it has no shield: name one in"),
+        (PLANT + SAFE, AWAY, "a real plant changes by itself"),
+        (PLANT + "pace = 1", [], "line 2: pace: unknown key"),
+    ],
+)
+def test_a_life_on_a_plant_refuses_by_name_what_cannot_be(
+    device: str, arguments: list[str], named: str, policy: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Before anything moves: untried policies without a shield, simulated changes, a wrong file."""
+    (tmp_path / "device.toml").write_text(device)
+    with pytest.raises(SystemExit) as caught:
+        main([str(policy), "--device", str(tmp_path / "device.toml"), *arguments])
+    said = capsys.readouterr().err
+    assert caught.value.code == ExitCode.USAGE and named in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("device", "arguments", "budget"),
+    [(PLANT, [], 0), (PLANT, ["--budget", "50", "--learn"], 50), (PLANT + SAFE, ["--learn"], None)],
+)
+def test_without_a_shield_only_a_budget_lets_new_policies_act(
+    device: str, arguments: list[str], budget: int | None, policy: Path, tmp_path: Path
+) -> None:
+    """Said in a flag, or in the shield's name; else a life acts as it did when it began."""
+    (tmp_path / "device.toml").write_text(device)
+    options = parser().parse_args([str(policy), "--device", str(tmp_path / "device.toml"), *arguments])
+    plant = live_flags.plant_of(parser(), options)
+    assert plant is not None and options.budget == budget
+
+
+@pytest.mark.parametrize(
+    ("environment", "shield", "code", "named"),
+    [
+        ("tests.edge_fed.plants:Missing", "", ExitCode.USAGE, "has no 'Missing'"),
+        ("tests.edge_fed.plants:Cart", "tests.agent.test_plant_learner:Missing", ExitCode.USAGE, "'Missing'"),
+        ("tests.edge_fed.gym.toy_envs:Corridor", "", ExitCode.REFUSED, "the plant has Spaces"),
+    ],
+)
+def test_a_plant_that_cannot_be_lived_on_is_one_line(
+    environment: str, shield: str, code: ExitCode, named: str, policy: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """It is not there, its shield is not, or it has other spaces: nothing is told, nothing played."""
+    pytest.importorskip("gymnasium")
+    text = f"environment = '{environment}'\n" + (f"shield = '{shield}'\n" if shield else "")
+    (tmp_path / "device.toml").write_text(text)
+    arguments = ["--device", str(tmp_path / "device.toml"), "--state", str(tmp_path / "life")]
+    assert main([str(policy), *arguments]) == code
+    found = capsys.readouterr()
+    assert found.out == "" and found.err.startswith("error: ") and named in found.err
+
+
 @pytest.mark.parametrize("name", ["step_size", "m_adapt", "goal"])
 @pytest.mark.parametrize("value", ["missing", None, "text", float("nan"), float("inf"), -1, 10**30])
 def test_a_policy_with_a_wrong_figure_is_one_line(
