@@ -307,7 +307,7 @@ class Machine:
             self._send(error, now)
         if refuses:  # this agent refuses the run: no error of anybody
             self._leave(event.code, event.why, event.hint, f"it refuses the run: {event.why}")
-        elif not event.refused:
+        elif not event.refused or self._after is not None:
             self._leave(event.code, event.why, event.hint, error.message)
 
     def _spent(self, event: e.Spent, now: float) -> None:

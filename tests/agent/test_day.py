@@ -150,7 +150,8 @@ def test_what_goes_wrong_with_saving_is_the_exit_code() -> None:
 
     full = ended(e.Measured(2, (), 0, "the policy cannot be saved to p.npz: no space"))
     assert full.code is ExitCode.FAILED and "complete, but the policy cannot be saved to p.npz" in full.why
-    assert ended(e.Failed(2, "the plant burns")).code is ExitCode.FAILED
+    for refused in (False, True):
+        assert ended(e.Failed(2, "the plant burns", refused=refused)).code is ExitCode.FAILED
     assert ended(e.Stop("got SIGTERM", ExitCode.TERMINATED)).code is ExitCode.TERMINATED
     agent, server = saving()
     (end,) = of(agent.tell(server.say(OVER)), e.Exit)
