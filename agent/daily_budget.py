@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from edge_fed.errors import EdgeFedError
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.program.files import read_regular, write_atomic
 
@@ -18,8 +17,8 @@ Day = datetime.date
 A_DAY = datetime.timedelta(days=1)
 
 
-class BudgetSpent(EdgeFedError):
-    """The day's trajectories are used up, or too few are left.
+class BudgetSpent(BaseException):
+    """The day's trajectories are used up, or too few are left; no fault that code may catch and try again.
 
     Attributes:
         for_s: Seconds until the next day.

@@ -1,11 +1,12 @@
 """The pace of a plant: a clock that the test moves, waits that end when nobody wants the work any more."""
 
+import contextlib
 import threading
 from pathlib import Path
 
 import pytest
 
-from agent.daily_budget import DailyBudget
+from agent.daily_budget import BudgetSpent, DailyBudget
 from agent.plant_site import PlantSite
 from agent.worker import Stopped, Watched
 
@@ -87,3 +88,18 @@ def test_a_stop_ends_the_wait_before_the_action(clock: Clock, tmp_path: Path, pa
         plant.act(0, 3)
     with pytest.raises(Stopped):
         plant.begin(0, 3)
+
+
+def test_code_that_tries_again_whatever_fails_cannot_try_a_spent_day_again(
+    clock: Clock, tmp_path: Path
+) -> None:
+    """A user's variant that catches every Exception of its samples ends with the day that it is part of."""
+    plant, tries = PlantSite(0.0, DailyBudget(tmp_path / "day.json", 1, clock), clock), 0
+    plant.attend(Waits(clock))
+    plant.begin(0, 2)
+    with pytest.raises(BudgetSpent, match="has 0 left"):
+        for _ in range(3):
+            tries += 1
+            with contextlib.suppress(Exception):
+                plant.begin(1, 2)
+    assert tries == 1
