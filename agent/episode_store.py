@@ -19,7 +19,9 @@ from edge_fed.program.arrays import read_arrays
 from edge_fed.program.files import write_atomic
 from edge_fed.spaces import Spaces
 
-FILE = "{0.round:06d}-{0.step:06d}-{0.purpose:03d}-{0.episode:06d}-{0.params_crc32:08x}.npz"
+FILE = (
+    "{0.round:06d}-{0.step:06d}-{0.purpose:03d}-{0.episode:06d}-{0.params_crc32:08x}-{0.draws_crc32:08x}.npz"
+)
 ARRAYS = ("states", "actions", "rewards", "about")
 LARGEST = 2.0**53  # float64 holds every whole number below it
 SUCCESS = (None, False, True)  # by its number in the file, from 0

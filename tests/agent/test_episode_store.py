@@ -45,10 +45,21 @@ def test_an_episode_survives_the_process(tmp_path: Path, episode: Episode, space
     [{"step": 0}, {"purpose": 3}, {"episode": 1}, {"params_crc32": 1}, {"draws_crc32": 1}, {"round": 4}],
 )
 def test_another_episode_is_not_taken_for_it(tmp_path: Path, other: dict[str, int]) -> None:
-    """Each part of the key counts, also the draws, which are not in the file's name."""
+    """Each part of the key counts, and each has a file of its own."""
     store, _ = opened(tmp_path)
     store.put(KEY, REAL)
     assert store.get(KEY._replace(**other)) is None
+    store.put(KEY._replace(**other), REAL._replace(overridden=3))
+    assert same(store.get(KEY), REAL) and store.open("train-3") == 2
+
+
+def test_a_file_under_the_name_of_other_draws_is_played_again(tmp_path: Path) -> None:
+    """Whoever renames it changes no episode."""
+    store, _ = opened(tmp_path)
+    store.put(KEY, REAL)
+    other, folder = KEY._replace(draws_crc32=1), tmp_path / "episodes" / "train-3"
+    (folder / FILE.format(KEY)).rename(folder / FILE.format(other))
+    assert store.get(other) is None
 
 
 def test_episodes_of_other_questions_are_deleted(tmp_path: Path) -> None:

@@ -227,6 +227,7 @@ def saver(
     folder: Path, settings: PlantFile = DEVICE, config: RunConfig = CONFIG, **options: Any
 ) -> PlantLearner:
     """A device that trains, and wants a policy of its own at the end."""
+    folder.mkdir(exist_ok=True)
     made = PlantLearner(
         2,
         Overrides(device=settings.facts(saves=True)),
@@ -279,6 +280,24 @@ def test_its_own_policy_waits_for_the_days_that_it_takes(tmp_path: Path) -> None
     made = saver(tmp_path, settings, today=lambda: now[0])
     made.perform(e.Evaluate(3, 5, THETA), Watch())
     assert Cart.made[-1].resets == 2 and (tmp_path / "p.npz").exists()
+
+
+def test_inner_steps_that_start_at_equal_parameters_keep_their_episodes_apart(tmp_path: Path) -> None:
+    """Two inner steps, the first of which leads nowhere; a restart in the second plays none of either again."""
+    algorithm = msgspec.structs.replace(CONFIG.algorithm, adapt_steps=2)
+    nowhere = msgspec.structs.replace(CONFIG.onboarding, step_size=0.0)
+    config = msgspec.structs.replace(CONFIG, algorithm=algorithm, onboarding=nowhere)
+    work = e.Evaluate(3, 5, THETA)
+    saver(tmp_path / "whole", config=config).perform(work, Watch())
+    whole = Cart.made[-1].resets
+    made, first = saver(tmp_path / "parts", config=config), Cart.made[-1]
+    with pytest.raises(Stopped):
+        made.perform(work, Watch((whole - 5) * 4 + 2))
+    assert first.resets == whole - 4, "half of the last is not kept"
+    saver(tmp_path / "parts", config=config).perform(work, Watch())
+    assert Cart.made[-1].resets == 5
+    found = [(tmp_path / part / "p.npz").read_bytes() for part in ("whole", "parts")]
+    assert found[0] == found[1]
 
 
 def test_no_server_makes_a_device_play_for_a_figure(tmp_path: Path) -> None:
