@@ -283,7 +283,7 @@ def test_its_own_policy_waits_for_the_days_that_it_takes(tmp_path: Path) -> None
 
 
 def test_inner_steps_that_start_at_equal_parameters_keep_their_episodes_apart(tmp_path: Path) -> None:
-    """Two inner steps, the first of which leads nowhere; a restart in the second plays none of either again."""
+    """Two of them, the first of which leads nowhere; a restart in the second plays none of either again."""
     algorithm = msgspec.structs.replace(CONFIG.algorithm, adapt_steps=2)
     nowhere = msgspec.structs.replace(CONFIG.onboarding, step_size=0.0)
     config = msgspec.structs.replace(CONFIG, algorithm=algorithm, onboarding=nowhere)

@@ -97,9 +97,14 @@ def test_code_that_tries_again_whatever_fails_cannot_try_a_spent_day_again(
     plant, tries = PlantSite(0.0, DailyBudget(tmp_path / "day.json", 1, clock), clock), 0
     plant.attend(Waits(clock))
     plant.begin(0, 2)
-    with pytest.raises(BudgetSpent, match="has 0 left"):
+
+    def stubborn() -> None:
+        nonlocal tries
         for _ in range(3):
             tries += 1
             with contextlib.suppress(Exception):
                 plant.begin(1, 2)
+
+    with pytest.raises(BudgetSpent, match="has 0 left"):
+        stubborn()
     assert tries == 1
