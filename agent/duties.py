@@ -117,7 +117,7 @@ class Duties:
         self._initial = welcome.initial_sha256
         self._name = str(welcome.config.get("name", ""))
         out.log("info", f"joined run {self._name} to {welcome.role}", run=run.hex()[:8])
-        self._start(e.Build(self._next(), welcome.config, run), None, out)
+        self._start(e.Build(self._next(), welcome.config, run, welcome.role), None, out)
 
     def ready(self, last_counted: int) -> m.Ready | None:
         """The READY of this agent, if environment and policy stand."""

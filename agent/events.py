@@ -12,7 +12,7 @@ import msgspec
 from edge_fed.config import Overrides
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode
-from protocol.messages import Header, Message
+from protocol.messages import Header, Message, Role
 from protocol.transport import Refusal
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -209,10 +209,11 @@ class Work(Command, frozen=True):
 
 
 class Build(Work, frozen=True):
-    """Build environment and policy from WELCOME."""
+    """Build environment and policy from WELCOME, for what this agent is to do in the run."""
 
     config: Mapping[str, Any]
     run: bytes
+    role: Role = "train"
 
 
 class Train(Work, frozen=True):

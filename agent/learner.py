@@ -82,9 +82,15 @@ class Learner:
         raise TypeError(f"no such work: {type(work).__name__}")
 
     def build(self, work: e.Build) -> e.Built:
-        """Makes environment and policy as the run says, with this agent's overrides."""
+        """Makes environment and policy as the run says, with this agent's overrides.
+
+        Raises:
+            ProgramError: The run has too little noise for this agent, or nothing for its ``--save``.
+        """
         config = msgspec.convert(work.config, RunConfig)
         _insist(self._min_noise, config.privacy)
+        if self._save is not None and work.role == "train":
+            _insist_on_saving(config.privacy)
         table = overrides_by_goal(config).get(self._goal, Overrides())
         overrides = merge(table, self._own)
         if self._run:
@@ -227,3 +233,10 @@ def _insist(wanted: float, privacy: Privacy) -> None:
             f"this agent insists on private noise of multiplier {wanted:g}, the run has {found:g}",
             "lower --min-noise, or train in a run with a higher privacy.noise_multiplier",
         )
+
+
+def _insist_on_saving(privacy: Privacy) -> None:
+    """An agent that trains is sent the final parameters when it is evaluated, if it is."""
+    if privacy.noisy:
+        why = "a run with private noise evaluates nothing: no agent that trains is sent what --save keeps"
+        raise ProgramError(ExitCode.REFUSED, why, "train without --save; then --onboard --save")

@@ -19,7 +19,7 @@ from agent.plant_site import PlantSite
 from agent.plant_task import make_plant, on_plant
 from agent.state_store import StateStore
 from agent.worker import Watched
-from edge_fed.config import Overrides, overrides_by_goal
+from edge_fed.config import Overrides
 from edge_fed.envs.gymnasium import EpisodicEnvironment
 from edge_fed.params import crc32
 from edge_fed.plant import Plant
@@ -81,8 +81,8 @@ class PlantLearner(Learner):
         """As `Learner.build`, and puts the plant in the place of the run's environment.
 
         Raises:
-            ProgramError: The plant or its shield cannot be made, its spaces are not those of the run, or the
-                run has nothing for ``--save``.
+            ProgramError: As `Learner.build`; or the plant or its shield cannot be made, or its spaces are
+                not those of the run, or it cannot train as the run says.
         """
         if self._plant is not None:
             self._plant.environment.close()  # one plant, one instance
@@ -90,10 +90,11 @@ class PlantLearner(Learner):
         task = self._task
         if not isinstance(task, Reinforcement):
             raise ProgramError(ExitCode.REFUSED, f"a device acts, and this run's tasks are {task.unit}")
-        if isinstance(task.environment, EpisodicEnvironment) and task.environment.bootstrap:
+        bootstraps = isinstance(task.environment, EpisodicEnvironment) and task.environment.bootstrap
+        if bootstraps and work.role == "train":  # nothing else bootstraps
             what = "bootstrap 'value' needs how each episode ended, which a device does not keep"
-            raise ProgramError(ExitCode.REFUSED, what, "choose bootstrap 'none' for the run, or simulate")
-        self._insist_on_saving()
+            hint = "choose bootstrap 'none' for the run, or simulate, or --onboard"
+            raise ProgramError(ExitCode.REFUSED, what, hint)
         self._plant = make_plant(task, self._config.environment, self._settings, self._site)
         plant = self._plant.environment
         folder = StateStore.of_agent(self._folder, work.run, self._goal).folder / "episodes"
@@ -140,16 +141,6 @@ class PlantLearner(Learner):
             if not unsaved:
                 self._say(f"adapted the parameters of round {work.round} and saved them: {self._save}")
             return e.Measured(work.number, (), 0, unsaved)
-
-    def _insist_on_saving(self) -> None:
-        """A device that trains is sent the final parameters in place of an evaluation, if there is one."""
-        config, device = self._config, self._own.device
-        trains = self._goal in overrides_by_goal(config)
-        if trains and device is not None and device.saves and config.privacy.noisy:
-            why = (
-                "a run with private noise evaluates nothing: no device that trains is sent what --save keeps"
-            )
-            raise ProgramError(ExitCode.REFUSED, why, "train without --save; then --onboard --save")
 
     def _question(self, work: e.Train | e.Evaluate | e.Onboard) -> str:
         """Names what episodes are for: the work, its parameters, and the device as it is set up."""

@@ -310,14 +310,29 @@ def test_no_server_makes_a_device_play_for_a_figure(tmp_path: Path) -> None:
 def test_a_run_that_has_nothing_to_save_is_refused_before_it_begins(tmp_path: Path) -> None:
     """With private noise nobody is evaluated: a device that trains learns it now; one that onboards stays."""
     private = msgspec.structs.replace(CONFIG, privacy=Privacy(clip_norm=1.0, noise_multiplier=2.0))
-    for saves in (True, False):
-        made = PlantLearner(2, Overrides(device=DEVICE.facts(saves=saves)), tmp_path, settings=DEVICE)
-        work = e.Build(1, msgspec.to_builtins(private), RUN)
-        if saves:
+    work = e.Build(1, msgspec.to_builtins(private), RUN)
+    onboards = msgspec.structs.replace(work, role="onboard")
+    for save, asked, refused in ((True, work, True), (True, onboards, False), (False, work, False)):
+        path = tmp_path / "p.npz" if save else None
+        made = PlantLearner(2, Overrides(device=DEVICE.facts()), tmp_path, path, settings=DEVICE)
+        if refused:
             with pytest.raises(ProgramError, match="a run with private noise evaluates nothing"):
-                made.perform(work, Watch())
+                made.perform(asked, Watch())
         else:
-            made.perform(work, Watch())
+            made.perform(asked, Watch())
+
+
+def test_a_device_that_onboards_needs_no_bootstrap(tmp_path: Path) -> None:
+    """Training alone has one: the newcomer adapts, and plays as many episodes as without."""
+    config = msgspec.structs.replace(CONFIG, environment=BOOTSTRAPPED)
+    rows = []
+    for folder, run in (("with", config), ("without", CONFIG)):
+        made = PlantLearner(2, Overrides(device=DEVICE.facts()), tmp_path / folder, settings=DEVICE)
+        made.perform(e.Build(1, msgspec.to_builtins(run), RUN, "onboard"), Watch())
+        event = made.perform(e.Onboard(3, 5, initial_params(CONFIG)), Watch())
+        assert isinstance(event, e.Measured)
+        rows.append(event.rows)
+    assert rows[0] == rows[1]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from agent import events as e
+from agent.learner import Learner
 from agent.secret import FILE
 from agent.worker import failure
 from edge_fed.config import EnvironmentConfig, Overrides, Privacy
@@ -87,6 +88,20 @@ def test_an_agent_can_insist_on_noise(tmp_path: Path) -> None:
             learner(tmp_path, config, min_noise=4.0)
     failed = failure(e.Build(1, {}, RUN), refused.value)
     assert failed.code == ExitCode.REFUSED and "--min-noise" in failed.hint
+
+
+def test_a_run_that_has_nothing_to_save_is_refused_before_it_begins(tmp_path: Path) -> None:
+    """With private noise nobody who trains is evaluated: --save would keep nothing; an onboarder's does."""
+    save = tmp_path / "p.npz"
+    with pytest.raises(ProgramError, match="evaluates nothing: no agent that trains is sent what") as refused:
+        learner(tmp_path, NOISY, save=save)
+    failed = failure(e.Build(1, {}, RUN), refused.value)
+    assert failed.code == ExitCode.REFUSED and "then --onboard --save" in failed.hint
+    learner(tmp_path, CLIPPED, save=save)
+    onboards = Learner(2, Overrides(), tmp_path, save=save)
+    onboards.perform(e.Build(1, msgspec.to_builtins(NOISY), RUN, "onboard"), silent)
+    onboards.perform(e.Onboard(2, 150, start()), silent)
+    assert save.exists()
 
 
 def test_the_server_hears_no_text_of_an_error() -> None:

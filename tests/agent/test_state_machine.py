@@ -31,13 +31,21 @@ def test_welcome_builds_and_ready_follows() -> None:
     server.hear(agent.tell(e.Tick()))
     commands = agent.tell(server.welcome())
     (build,) = of(commands, e.Build)
-    assert build.run == RUN and build.config["name"] == "few-shot"
+    assert build.run == RUN and build.role == "train" and build.config["name"] == "few-shot"
     assert agent.machine.phase == "building" and not sent(commands)
     commands = agent.tell(agent.built(build, stateful=True))
     (ready,) = server.hear(commands)
     assert isinstance(ready, m.Ready) and ready.initial_sha256 == INITIAL and ready.stateful
     assert ready.state_tag == 0 and agent.machine.phase == "idle"
     assert [c.name for c in of(commands, e.Tell)] == ["ready"]
+
+
+def test_what_is_built_is_built_for_the_role_that_the_server_gives() -> None:
+    """Whoever asks for no role may train or onboard: some things only the one or the other needs."""
+    agent, server = Agent(), ServerSide()
+    server.hear(agent.tell(e.Tick()))
+    (build,) = of(agent.tell(server.welcome("onboard")), e.Build)
+    assert build.role == "onboard"
 
 
 @pytest.mark.parametrize("limit", [("lease_s", math.nan), ("heartbeat_s", 0.0), ("chunk_bytes", 2.0**40)])
