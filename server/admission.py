@@ -91,7 +91,7 @@ class Admission:
             )
         return None
 
-    def overrides(self, message: Register) -> Overrides | Reject:
+    def overrides(self, message: Register, role: Role) -> Overrides | Reject:
         """The overrides that this agent works with: of its ``[[agents]]`` table, then its own.
 
         Whether it is a device, only the agent itself can say.
@@ -106,6 +106,8 @@ class Admission:
         except msgspec.ValidationError as error:
             return _bad_overrides(str(error), message)
         fields = {name: getattr(merged, name) for name in Overrides.__struct_fields__}
+        if role != "train":
+            fields["device"] = None  # pace, day and bootstrap can be wrong for rounds of training alone
         alone = msgspec.structs.replace(
             self.config,
             agents=(Agents(goals=(message.agent,), **fields),),

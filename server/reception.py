@@ -212,18 +212,19 @@ class Reception:
         self._members.remove(holder, word)
 
     def _admit(self, peer: bytes, message: Register, now: float, key: str) -> None:
-        overrides = self._admission.overrides(message)
+        role = self._admission.role(message, self.training_over)
+        overrides = self._admission.overrides(message, role)
         if isinstance(overrides, Reject):
             self._refuse(peer, message, overrides)
             return
         session = Session("server", self._new_id(), self._admission.run_id, now)
         session.receive(Header(), message, now)
-        session.role = self._admission.role(message, self.training_over)
+        session.role = role
         member = Member(message, session, peer, overrides, key)
         self._members.add(member, now)
-        if session.role == "train":
+        if role == "train":
             self._members.seat(member)
-        fields = {"agent": member.agent, "role": session.role, "versions": _short(message.versions)}
+        fields = {"agent": member.agent, "role": role, "versions": _short(message.versions)}
         if overrides != Overrides():
             fields["overrides"] = msgspec.to_builtins(overrides)
         self._out.note("registered", f"agent {member.agent} registered", "debug", **fields)

@@ -19,7 +19,11 @@ def plant_faults(config: RunConfig, table: Agents, path: str) -> Iterator[Fault]
         return
     if bootstraps(config.environment, table.args):
         message = "is set, but bootstrap 'value' needs how each episode ended, which a device does not keep"
-        yield Fault(f"{path}.device", message, "choose bootstrap 'none' in environment.args, or simulate")
+        yield Fault(
+            f"{path}.device",
+            message,
+            "choose bootstrap 'none' in environment.args, or simulate, or --onboard",
+        )
         return
     episodes, work_s = _episodes(config, table), plant_s(config, table)
     many = f"{episodes} trajectories of {config.environment.horizon + 1} actions"

@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from edge_fed.config import Agents, Device
+from edge_fed.config import Agents, Device, EnvironmentConfig
 from edge_fed.federated.record import RoundRecord
 from protocol import messages as m
 from server import events as e
 from server.measuring import DEVICE
+from tests.edge_fed.gym.toy_envs import MODULE
 from tests.server.fleet import FakeAgent, Fleet, config
 
 PACED = {"pace_s": 0.01, "daily_trajectories": 10_000}
@@ -111,6 +112,27 @@ def test_a_device_that_cannot_take_part_is_refused_by_name(facts: dict[str, Any]
     device.register(overrides={"device": facts})
     reject = device.last(m.Reject)
     assert reject.reason == "overrides" and why in reject.message
+
+
+@pytest.mark.parametrize("role", ["auto", "onboard"])
+def test_what_a_device_lacks_for_rounds_an_onboarder_does_not_need(role: Any) -> None:
+    """A bootstrap, a pace that the deadline allows, a day that holds a round: whoever trains is refused."""
+    args = {"id": f"{MODULE}:Corridor", "goals": 3, "held_out": 0, "success": False, "bootstrap": "value"}
+    plain = config(agents="0-2")
+    environment = EnvironmentConfig(family="gymnasium", horizon=15, args=args)
+    bootstrapped = msgspec.structs.replace(plain, environment=environment)
+    slow, short = {"pace_s": 100.0}, {"daily_trajectories": 1}
+    for settings, facts, why in (
+        (bootstrapped, PACED, "bootstrap 'value'"),
+        (plain, slow, "pace_s"),
+        (plain, short, "daily"),
+    ):
+        device = Fleet(settings).agent(2)
+        device.register(role=role, overrides={"device": facts})
+        if role == "auto":
+            assert why in device.last(m.Reject).message
+        else:
+            assert device.last(m.Welcome).role == "onboard"
 
 
 def test_only_an_agent_itself_can_say_that_it_is_a_device() -> None:

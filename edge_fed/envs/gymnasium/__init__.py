@@ -37,7 +37,7 @@ Arguments:
         still have paid (`edge_fed.meta.bootstrap`); both of their batches hold it, also that of the inner
         step. Everything else counts what is paid, for it has learned no such estimate: adaptation, evaluation
         and onboarding. A newcomer's inner step hence climbs another J than those that its initialization was
-        trained for, and returns compare with those of ``none``. Needs a discount below 1; no devices.
+        trained for, and returns compare with those of ``none``. Needs a discount below 1; no devices train.
     success: Whether there is a notion of success; default: whether a probe episode of goal 0 reports one.
 """
 
