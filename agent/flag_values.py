@@ -44,12 +44,20 @@ def at(text: str) -> str | int:
     return count(text)
 
 
+def place(text: str) -> Path:
+    """Where something is now, absolute: a user's ``os.chdir`` moves this program, but not its files."""
+    try:
+        return Path(text).absolute()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text}: the working directory is gone") from error
+
+
 def save(text: str) -> Path:
     """A file that can be written at the end of the work; found out before it."""
-    path = Path(text)
-    folder = path.absolute().parent
+    path = place(text)
+    folder = path.parent
     if not os.path.isdir(folder):
-        raise argparse.ArgumentTypeError(f"{text}: there is no folder {path.parent}")
+        raise argparse.ArgumentTypeError(f"{text}: there is no folder {folder}")
     if os.path.isdir(path):
         raise argparse.ArgumentTypeError(f"{text} is a folder")
     if os.path.lexists(path) and not os.path.isfile(path):
@@ -60,12 +68,12 @@ def save(text: str) -> Path:
 
 def folder(text: str) -> Path:
     """A folder that exists and can be written, or that can be made."""
-    path = Path(text).absolute()
+    path = place(text)
     there = next(place for place in (path, *path.parents) if os.path.lexists(place))
     if not there.is_dir():
         raise argparse.ArgumentTypeError(f"{text}: {there} is no folder")
     _try_to_write(text, there)
-    return Path(text)
+    return path
 
 
 def _try_to_write(text: str, folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent import device_flags
+from agent.flag_values import place
 from agent.plant_file import PlantFile
 from edge_fed.drift import FALL, RUN_LENGTH
 from edge_fed.meta.careful import LEAST
@@ -53,12 +54,12 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--episodes", type=_count, default=1000, metavar="N", help="of the whole life (1000)")
     p.add_argument("--seed", type=_count, metavar="S", help="of all draws; default: the run's")
     p.add_argument(
-        "--state", type=Path, metavar="DIR",
+        "--state", type=place, metavar="DIR",
         help="where the life survives a restart; of a device the default is where agents keep their state",
     )  # fmt: skip
     device_flags.add_device(p)
     p.add_argument("--json", action="store_true", help="news as JSON objects, one a line")
-    p.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the life; needs the extra plot")
+    p.add_argument("--picture", type=place, metavar="FILE.png", help="draw the life; needs the extra plot")
     habits = p.add_argument_group("habits")
     habits.add_argument(
         "--learn", type=_adapting, nargs="?", const=100, default=0, metavar="M",

@@ -30,7 +30,7 @@ OWNER = "of_run_agent_round"  # the array that says so
 def default_folder() -> Path:
     """Where agents keep their state if nobody says another place."""
     home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "edge-fed"
+    return (Path(home).absolute() if home else Path.home() / ".local" / "state") / "edge-fed"
 
 
 class StateStore:

@@ -241,6 +241,13 @@ def test_every_flag_is_read() -> None:
     assert [name for name in names if f"options.{name}" not in source] == []
 
 
+def test_what_it_keeps_lies_where_it_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's ``os.chdir`` moves the program, but neither its state nor its picture."""
+    monkeypatch.chdir(tmp_path)
+    options = parser().parse_args(["p.npz", "--state", "life", "--picture", "life.png"])
+    assert (options.state, options.picture) == (tmp_path / "life", tmp_path / "life.png")
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -13,6 +13,7 @@ import pytest
 
 from agent.__main__ import main as agent_main
 from agent.command_line import main, parser
+from agent.state_store import default_folder
 from edge_fed.program.exit_codes import ExitCode
 from protocol import messages as m
 from protocol.transport import Context
@@ -159,6 +160,30 @@ def test_goal_alone_is_enough() -> None:
     """Everything else has a default, or comes from the server."""
     chosen = parser().parse_args(["--goal", "3"])
     assert (chosen.server, chosen.at, chosen.give_up_after) == ("tcp://127.0.0.1:5555", "final", 60.0)
+
+
+def test_what_it_keeps_lies_where_it_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's ``os.chdir`` moves the program, but neither what it saves nor its state."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", "home")
+    flags = ["--goal", "3", "--save", "p.npz", "--state-dir", "state", "--secret-dir", "../secrets"]
+    chosen = parser().parse_args(flags)
+    places = [chosen.save, chosen.state_dir, chosen.secret_dir, default_folder()]
+    wanted = ["p.npz", "state", "../secrets", "home/edge-fed"]
+    assert list(map(str, places)) == [f"{tmp_path}/{name}" for name in wanted]
+
+
+def test_a_folder_that_is_gone_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, where a relative name means nothing."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(SystemExit) as ended:
+        main(["--goal", "0", "--save", "p.npz"])
+    said = capsys.readouterr().err
+    assert ended.value.code == ExitCode.USAGE and "p.npz: the working directory is gone" in said
 
 
 async def start(server: FakeServer, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
