@@ -8,10 +8,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from agent.device_flags import add_device, performer_of, plant_of
+from agent.device_lock import DeviceLock
 from agent.flag_values import at, count, folder, noise, save, seconds
 from agent.own_flags import add_own, overrides_of
 from agent.plan import DEFAULT_SERVER
@@ -28,9 +30,9 @@ from edge_fed.program.supervision import NoSupervisor, StdioSupervisor, Supervis
 from protocol.transport import AgentKeys
 
 EPILOG = """\
-exit codes: 0 done; 1 a step failed; 2 usage; 4 refused by the server; 5 no server within --give-up-after;
-6 address; 7 the goal is in use or was taken over; 8 authentication (keys); 9 the server ended early;
-130, 143 signals
+exit codes: 0 done; 1 a step failed; 2 usage, or another program holds its device; 4 refused by the server;
+5 no server within --give-up-after; 6 address; 7 the goal is in use or was taken over; 8 authentication
+(keys); 9 the server ended early; 130, 143 signals
 """
 
 
@@ -80,6 +82,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one agent; returns its exit code."""
+    with ExitStack() as until_end:
+        return _main(arguments, until_end)
+
+
+def _main(arguments: list[str] | None, until_end: ExitStack) -> int:
     p = parser()
     chosen = p.parse_args(arguments)
     plant = plant_of(p, chosen)
@@ -87,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     overrides = overrides_of(p, chosen, plant.facts(saves=saves) if plant else None)
     logger = log.configure(chosen.log_format, chosen.log_level, agent=chosen.goal)
     supervisor: Supervisor = StdioSupervisor() if chosen.supervised else NoSupervisor()
+    state = chosen.state_dir or default_folder()
     shown: dict[str, Any] = {"round": None, "rows": []}
 
     def show(round_: int, rows: tuple[dict[str, Any], ...]) -> None:
@@ -96,6 +104,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         keys, key_file = _keys(chosen)
+        if plant is not None:
+            until_end.enter_context(DeviceLock(state, chosen.goal))
     except ProgramError as error:
         logger.error(f"exit: {error.message}", code=int(error.code), hint=error.hint)
         supervisor.event("exit", code=int(error.code), why=error.message)
@@ -104,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         chosen.goal,
         chosen.server,
         logger=logger,
-        state_folder=chosen.state_dir or default_folder(),
+        state_folder=state,
         supervisor=supervisor,
         overrides=overrides,
         role="onboard" if chosen.onboard else "auto",
@@ -117,7 +127,7 @@ def main(arguments: list[str] | None = None) -> int:
         keys=keys,
         key_file=key_file,
         show=show,
-        performer=performer_of(chosen, overrides, plant, logger.info),
+        performer=performer_of(chosen, overrides, plant, state, logger.info),
     )
     try:
         code, why = asyncio.run(_run(program)), program.exit.why if program.exit else ""

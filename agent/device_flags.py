@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.plant_file import PlantFile, read_plant_file
-from agent.state_store import default_folder
 from edge_fed.config import Overrides
 from edge_fed.errors import ConfigError
 from edge_fed.program.exit_codes import ExitCode, ProgramError
@@ -34,19 +33,22 @@ def plant_of(p: argparse.ArgumentParser, chosen: argparse.Namespace) -> PlantFil
 
 
 def performer_of(
-    chosen: argparse.Namespace, overrides: Overrides, plant: PlantFile | None, say: Callable[[str], Any]
+    chosen: argparse.Namespace,
+    overrides: Overrides,
+    plant: PlantFile | None,
+    state: Path,
+    say: Callable[[str], Any],
 ) -> "Callable[[], Performer] | None":
     """Who computes for a device; None: who computes for a simulated agent."""
     if plant is None:
         return None
-    state, secret = chosen.state_dir or default_folder(), chosen.secret_dir
 
     def make() -> "Performer":
         try:
             from agent.plant_learner import PlantLearner  # environments load while the socket connects
         except ModuleNotFoundError as error:
             raise not_installed(error) from error
-        own = (chosen.goal, overrides, state, chosen.save, secret, chosen.min_noise)
+        own = (chosen.goal, overrides, state, chosen.save, chosen.secret_dir, chosen.min_noise)
         return PlantLearner(*own, settings=plant, say=say)
 
     return make

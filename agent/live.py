@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from agent.device_flags import not_installed
+from agent.device_lock import DeviceLock
 from agent.life import Habits, Life
 from agent.life_store import LifeStore
 from agent.life_worker import LifeWorker
@@ -81,6 +82,8 @@ def live(options: argparse.Namespace, wanted: dict[str, Any], plant: PlantFile |
     folder = options.state or (default_folder() if plant else None)
     with ExitStack() as stack:
         stops = stack.enter_context(Stops())
+        if plant is not None and folder is not None:
+            stack.enter_context(DeviceLock(folder, goal))
         name = plant.environment if plant else None
         store = stack.enter_context(LifeStore(folder, policy, goal, seed, name))
         params, state = store.load()

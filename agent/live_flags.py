@@ -35,8 +35,9 @@ Without a shield no policy is tried that the life did not begin with, unless --b
 may try. A signal ends the life before the next action; the plant is closed.
 
 exit codes: 0 all episodes were played; 1 environment, policy, disk or picture failed, or nobody reads the
-news; 2 usage, or no policy of a known environment; 4 a plant of other spaces; 130, 143 signals: in a
-simulation the piece of work at hand is finished and kept (a second signal ends at once)
+news; 2 usage, no policy of a known environment, or another program holds the device; 4 a plant of other
+spaces; 130, 143 signals: in a simulation the piece of work at hand is finished and kept (a second signal
+ends at once)
 """
 EXAMPLE = "args.held_out='[-0.4, 0.8, 0.4]'"
 

@@ -17,6 +17,7 @@ import pytest
 
 from agent import events as learner_events
 from agent import live, live_flags
+from agent.device_lock import DeviceLock
 from agent.learner import Learner
 from agent.life_worker import LifeWorker
 from agent.live import main
@@ -219,6 +220,19 @@ def test_two_lives_do_not_share_a_state(
     with LifeStore(tmp_path, read(policy), 7, 5):
         assert main([str(policy), "--state", str(tmp_path)]) == ExitCode.USAGE
     assert "another program lives in" in capsys.readouterr().err
+
+
+def test_a_life_does_not_begin_beside_another_program_on_its_plant(
+    policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An agent of the same goal may hold it; a simulated life is nobody's matter."""
+    (tmp_path / "device.toml").write_text(PLANT)
+    with DeviceLock(tmp_path, 7):
+        lived(capsys, str(policy), "--episodes", "20", "--state", str(tmp_path))
+        arguments = ["--device", str(tmp_path / "device.toml"), "--state", str(tmp_path)]
+        assert main([str(policy), *arguments]) == ExitCode.USAGE
+    found = capsys.readouterr()
+    assert found.out == "" and "the device of goal 7 is in use by another program" in found.err
 
 
 def test_an_environment_that_fails_ends_the_life_with_its_episode(

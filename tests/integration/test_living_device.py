@@ -56,6 +56,15 @@ def life(*more: str) -> Iterator["subprocess.Popen[str]"]:
             program.kill()
 
 
+def beside() -> str:
+    """What an agent says that is to train with the plant of a life."""
+    arguments = ["--goal", "2", "--device", "device.toml", "--state-dir", "life"]
+    line = [sys.executable, "-P", "-m", "agent", *arguments]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == ExitCode.USAGE
+    return done.stderr
+
+
 def news(program: "subprocess.Popen[str]", what: str) -> dict[str, Any]:
     """Waits for news of this kind."""
     assert program.stdout is not None and program.stderr is not None
@@ -81,6 +90,7 @@ def test_a_life_goes_on_through_kill_9_and_spent_days(folder: Path) -> None:
             waits = news(program, "waits")
             assert waits["episode"] == episode and f"of {DAILY} trajectories has 0 left" in waits["why"]
             assert not Path("safe").exists(), "it waits, its plant at hand"
+            assert f"goal 2 is in use by another program (process {program.pid})" in beside()
             program.send_signal(signal.SIGTERM)
             assert program.wait(60) == ExitCode.TERMINATED
         assert Path("safe").exists(), "the plant was closed"
