@@ -23,7 +23,8 @@ from edge_fed.meta.base import Estimate
 from edge_fed.meta.guard import guarded, norm
 from edge_fed.params import F8
 from edge_fed.seeding import Purpose, Streams
-from edge_fed.supervised.network import Array, Batch
+from edge_fed.supervised.network import Batch
+from edge_fed.supervised.output import Array
 from edge_fed.supervised.users import Draw
 
 DELTA = 1e-3

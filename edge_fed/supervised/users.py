@@ -9,7 +9,8 @@ from numpy.random import Generator
 from edge_fed.datasets import Dataset, dataset, folder_of, open_source
 from edge_fed.datasets.base import Indices, Part, Source
 from edge_fed.errors import MissingData, UnknownGoal
-from edge_fed.supervised.network import Array, Batch
+from edge_fed.supervised.network import Batch
+from edge_fed.supervised.output import Array
 from edge_fed.supervised.partition import Need, PartitionArgs, need, shares
 
 
