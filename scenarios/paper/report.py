@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from scenarios.paper.diversity import rows_of as diversities
 from scenarios.paper.figures import FIGURES
 from scenarios.paper.published_supervised import FIGURE as SUPERVISED
+from scenarios.paper.published_supervised import READINGS
 from scenarios.paper.supervised_table import arithmetic_line
 from scenarios.paper.supervised_table import grid as accuracies
 from scenarios.paper.table2 import grid
@@ -26,9 +27,9 @@ def print_reproduction(found: "Reproduction") -> None:
         rows = [_row(verdict) for verdict in found.verdicts if verdict.figure == name]
         console.print(table_of(f"{name}: {_title(name)}", HEADS, rows))
     if found.supervised is not None:
-        console.print(
-            table_of(f"{SUPERVISED}: accuracy in percent, 95 % intervals", *accuracies(found.supervised))
-        )
+        for reading in READINGS:
+            title = f"{SUPERVISED}: {reading.words}; accuracy in percent, 95 % intervals"
+            console.print(table_of(title, *accuracies(found.supervised, reading)))
         if found.supervised.diversity:
             title = f"{SUPERVISED}: how different the users are (root mean squares over the users)"
             console.print(table_of(title, *diversities(found.supervised.diversity)))

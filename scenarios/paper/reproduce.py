@@ -22,7 +22,7 @@ from scenarios.paper.gathering import (
 )
 from scenarios.paper.published import TABLE_2, TARGETS
 from scenarios.paper.published_supervised import FIGURE as SUPERVISED
-from scenarios.paper.published_supervised import IN_FLOAT64, STUDY, SUPERVISED_TARGETS
+from scenarios.paper.published_supervised import IN_FLOAT64, READINGS, SUPERVISED_TARGETS
 from scenarios.paper.report import print_reproduction
 from scenarios.paper.supervised_table import SupervisedTable, supervised_table
 from scenarios.paper.table2 import Compared, as_markdown, compare_settings
@@ -149,7 +149,7 @@ def _material(names: Sequence[str], options: argparse.Namespace) -> Material:
     drawings = [FIGURES[name] for name in names if name in FIGURES]
     studies = dict.fromkeys(study for drawing in drawings for study in drawing.studies)
     if SUPERVISED in names:
-        studies |= dict.fromkeys((STUDY, IN_FLOAT64))
+        studies |= dict.fromkeys((*(reading.study for reading in READINGS), IN_FLOAT64))
     if options.from_results:
         folder = options.results or committed()
         tables = read_tables(studies, folder, options.seeds)

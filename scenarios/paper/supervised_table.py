@@ -16,8 +16,10 @@ from scenarios.paper.published_supervised import (
     IN_FLOAT64,
     METHODS,
     PROTOCOLS,
+    READINGS,
     ROWS,
     STUDY,
+    Reading,
     cell,
     published,
 )
@@ -32,6 +34,7 @@ class Entry(msgspec.Struct, frozen=True):
     """One method in one row.
 
     Attributes:
+        study: Which of the two networks.
         row: Of the published table.
         method: Which.
         published: Accuracy.
@@ -39,6 +42,7 @@ class Entry(msgspec.Struct, frozen=True):
         n: Seeds.
     """
 
+    study: str
     row: str
     method: str
     published: float
@@ -71,12 +75,17 @@ def supervised_table(
     """Makes it of what there is.
 
     Args:
-        tables: Of the two studies, if they are there.
+        tables: Of the three studies, if they are there.
         folder: Where the measured diversity is kept.
         make: Whether to measure it if it is not there: that needs the images.
         told: Called before a partition is measured.
     """
-    entries = [_entry(tables.get(STUDY), row, method) for row in ROWS for method in METHODS]
+    entries = [
+        _entry(tables.get(reading.study), reading.study, row, method)
+        for reading in READINGS
+        for row in ROWS
+        for method in reading.methods
+    ]
     differences = _differences(tables)
     study = load_study(STUDY)
     configs = [
@@ -93,15 +102,15 @@ def floor(config: DatasetConfig) -> float:
     return float(np.mean([max(wanted.values()) / sum(wanted.values()) for wanted in everybody]))
 
 
-def _entry(results: Results | None, row: str, method: str) -> Entry:
+def _entry(results: Results | None, study: str, row: str, method: str) -> Entry:
     ours, n = {}, 0
     for policy, protocol in PROTOCOLS.items():
         values = _values(results, row, method, policy)
         if not values:
-            return Entry(row, method, published(row, method), None, 0)
+            return Entry(study, row, method, published(row, method), None, 0)
         numbers, n = list(values.values()), len(values)
         ours[protocol] = (float(np.mean(numbers)), mean_interval(numbers))
-    return Entry(row, method, published(row, method), ours, n)
+    return Entry(study, row, method, published(row, method), ours, n)
 
 
 def _values(results: Results | None, row: str, method: str, policy: str) -> dict[int, float]:
@@ -124,11 +133,11 @@ def _differences(tables: Mapping[str, Results]) -> list[float]:
     return found
 
 
-def grid(table: SupervisedTable) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows for people, accuracies in percent."""
+def grid(table: SupervisedTable, reading: Reading) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows for people, accuracies in percent, of one of the networks."""
     heads = ["row", "method", "published", *(f"ours, {words}" for words in PROTOCOLS.values()), "n"]
     rows = []
-    for entry in table.entries:
+    for entry in (entry for entry in table.entries if entry.study == reading.study):
         if entry.method == next(iter(METHODS)):
             floor = f"{100 * table.floors[entry.row]:.2f}"
             rows.append([ROWS[entry.row][0], "always one's commonest class", "", floor, floor, floor, ""])

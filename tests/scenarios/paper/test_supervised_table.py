@@ -13,7 +13,9 @@ from scenarios.paper.published_supervised import (
     METHODS,
     ORDERS,
     PROTOCOLS,
+    READINGS,
     ROWS,
+    SQUARED,
     STUDY,
     SUPERVISED_TARGETS,
     published,
@@ -47,10 +49,27 @@ def results(shift=0.0, study=STUDY):
 
 
 def verdicts(found):
-    """What -> verdict."""
+    """What -> verdict, of both networks, which gave the same."""
     arms = {f"{row}.{method}": 1000 for row in ROWS for method in METHODS}
     plan = Planned(tuple(SEEDS), arms)
-    return {v.what: v.verdict for v in judge(SUPERVISED_TARGETS, {STUDY: found}, {STUDY: plan})}
+    tables, plans = ({reading.study: kind for reading in READINGS} for kind in (found, plan))
+    return {v.what: v.verdict for v in judge(SUPERVISED_TARGETS, tables, plans)}
+
+
+def test_the_study_of_squared_errors_differs_in_nothing_but_the_network():
+    """Every arm is one of the other study, but for loss, units and initialization; FedAvg at 40 alone."""
+    squared, plain = load_study(SQUARED), load_study(STUDY)
+    assert {arm.name for arm in squared.arms} == {
+        f"{row}.{method}" for row in ROWS for method in READINGS[1].methods
+    }
+    assert squared.seeds == plain.seeds
+    for arm in squared.arms:
+        other = plain.arm(arm.name).scenario
+        assert arm.scenario.dataset == other.dataset
+        assert arm.scenario.algorithm == other.algorithm
+        assert arm.scenario.onboarding == other.onboarding
+        network = {"dtype": "float32", "elu": 0.2, "loss": "squared", "init": "he"}
+        assert arm.scenario.model.args == network
 
 
 def test_the_study_runs_what_the_publication_says():
@@ -90,7 +109,7 @@ def test_what_was_published_would_be_reproduced():
     """Every figure and every order, in all protocols."""
     found = verdicts(results())
     assert set(found.values()) == {"reproduced"}
-    assert len(ORDERS) == 3 * (6 * 3 + 3 * 2)
+    assert len(ORDERS) == 3 * (6 * 3 + 3 * 2) + 3 * (6 * 2 + 3 * 1)
     assert len(FO_BELOW) == 3
 
 
@@ -98,22 +117,24 @@ def test_six_points_are_missed_and_an_order_that_turns_is_missed():
     """The tolerance is five points; HF below the others is a miss in every row."""
     found = verdicts(results(shift=0.06))
     assert {what for what, verdict in found.items() if verdict == "MISS"} == {
-        f"{row}, hf, test (LEAKS)" for row in ROWS
+        f"{reading.mark}{row}, hf, test (LEAKS)" for reading in READINGS for row in ROWS
     }
     found = verdicts(results(shift=-0.5))
-    assert sum(verdict == "MISS" for verdict in found.values()) == 6 + 3 * 6 * 3
+    assert sum(verdict == "MISS" for verdict in found.values()) == 6 + 3 * 6 * 3 + 6 + 3 * 6 * 2
 
 
 def test_the_grid_shows_all_protocols_beside_the_publication(tmp_path):
     """With intervals; the protocol that leaks is labelled; what was not run says so."""
     found = supervised_table({STUDY: results()}, tmp_path, make=False, told=print)
-    heads, rows = grid(found)
+    heads, rows = grid(found, READINGS[0])
     assert heads == ["row", "method", "published", "ours, test (LEAKS)", "ours, train", "ours, split", "n"]
     assert rows[0][:4] == ["MNIST, tau = 10, alpha = 0.01", "always one's commonest class", "", "50.00"]
     assert rows[4][1:4] == ["Per-FedAvg (HF)", "79.85", "80.05 (79.85 to 80.25)"]
     assert rows[25][3] == "60.00", "without the first half's images, every user of the second has one class"
     assert len(rows) == 6 * 5
-    _, nothing = grid(supervised_table({}, tmp_path, make=False, told=print))
+    assert len(grid(found, READINGS[1])[1]) == 6 * 4
+    assert {row[3] for row in grid(found, READINGS[1])[1]} == {"50.00", "60.00", "not run"}
+    _, nothing = grid(supervised_table({}, tmp_path, make=False, told=print), READINGS[0])
     assert {cell for row in nothing for cell in row[3:6]} == {"not run", "50.00", "60.00"}
     assert found.diversity == []
 
