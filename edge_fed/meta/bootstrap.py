@@ -10,6 +10,11 @@ and unbiased for it: V is fixed before the step samples. V(s) = phi(s) . w, w = 
 to G_h = R^h / gamma^h, in which R^h holds the bonus of the V before: where it settles, V is the mean of what
 is paid without any cut, as far as features can say it. An agent that never trained has w = 0: its first
 local step climbs what is paid.
+
+V is clipped to [min r, max r] / (1 - gamma), over 0 and all rewards r of earlier local steps: 0 is what a
+terminal state pays, and no future is worth more or less. Monomials say anything of states beyond those that
+they were fitted on, and the last state of an episode is never one of those. So |V| <= max |r| / (1 - gamma)
+for ever, and |G_h| too.
 """
 
 from typing import Any
@@ -37,7 +42,7 @@ class Bootstrap(BaseSampler):
 
     Raises:
         ShapeError: ``state`` does not fit the task.
-        NonFinite: V has grown beyond all numbers.
+        NonFinite: The weights of V are beyond all numbers.
     """
 
     def __init__(self, task: Task, state: AgentState) -> None:
@@ -49,15 +54,17 @@ class Bootstrap(BaseSampler):
         self._weights = self._regression.solve(self._A, self._b)
         if not np.isfinite(self._weights).all():
             raise NonFinite("bootstrap: the fitted V is not finite; scale observations, or bootstrap 'none'")
+        self._range = state["bootstrap_range"]
         self._discounts = discounts(task.environment.horizon, task.environment.discount)
         self._seen: list[tuple[Any, F8]] = []
+        self._least, self._most = self._range
         self._added = 0.0
 
     @staticmethod
     def initial(task: Task) -> AgentState:
-        """A = 0.01 I and b = 0, so that the first V is 0."""
+        """A = 0.01 I and b = 0, so that the first V is 0; the range of rewards holds 0 alone, ``[2]``."""
         A, b = regression(task.environment.spaces).initial()
-        return {"bootstrap_A": A, "bootstrap_b": b}
+        return {"bootstrap_A": A, "bootstrap_b": b, "bootstrap_range": np.zeros(2)}
 
     @property
     def mean(self) -> float:
@@ -76,6 +83,7 @@ class Bootstrap(BaseSampler):
         bonus = self._bonus(paid.ends, steps)
         rewards = paid.rewards.copy()
         rewards[steps - 1, np.arange(paid.size)] += bonus
+        self._widen(paid.rewards)
         self._remember(paid, rewards)
         self._count(paid.size, paid.steps)
         self._added += float(bonus.sum())
@@ -90,14 +98,27 @@ class Bootstrap(BaseSampler):
         A, b = FORGETTING * self._A, FORGETTING * self._b
         for x, y in self._seen:
             self._regression.add(x, y, A, b)
-        return {"bootstrap_A": A, "bootstrap_b": b}
+        return {"bootstrap_A": A, "bootstrap_b": b, "bootstrap_range": np.array([self._least, self._most])}
+
+    def values(self, states: Any) -> F8:
+        """V of states ``[m, *s]``, ``[m]``."""
+        x = self._regression.features(states[None], np.ones((1, len(states))))
+        low, high = self._range / (1.0 - self._task.environment.discount)
+        clipped: F8 = np.clip(self._regression.predict(x, self._weights)[0], low, high)
+        return clipped
 
     def _bonus(self, ends: Ends, steps: Any) -> F8:
         """gamma^T V(s_T) of episodes that were cut after T = ``steps`` ``[m]``, 0 of the others, ``[m]``."""
-        x = self._regression.features(ends.states[None], ends.cut[None].astype(np.float64))
         bonus: F8 = self._task.environment.discount ** steps.astype(np.float64)
-        bonus *= self._regression.predict(x, self._weights)[0]
+        bonus *= np.where(ends.cut, self.values(ends.states), 0.0)
         return bonus
+
+    def _widen(self, paid: F8) -> None:
+        """Counts r_t into the range for the next local step; after an episode's end they are 0, as it is."""
+        early = self._discounts >= SMALLEST
+        undiscounted = np.where(early, paid, 0.0) / np.where(early, self._discounts, 1.0)
+        self._least = min(self._least, float(undiscounted.min()))
+        self._most = max(self._most, float(undiscounted.max()))
 
     def _remember(self, batch: Trajectories, rewards: F8) -> None:
         """Features and G_h of the valid steps; those so late that nothing is left of gamma^h are none."""

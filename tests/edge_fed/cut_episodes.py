@@ -100,10 +100,12 @@ class CutEpisodes:
         """A task whose sampler hands out all episodes."""
         return Task(0, self, self.policy, All(self), Algorithm(**algorithm))
 
-    def state(self) -> AgentState:
-        """Of a bootstrap whose V is `value`."""
+    def state(self, low=-1e3, high=1e3) -> AgentState:
+        """Of a bootstrap whose V is `value`, clipped to [low, high]."""
         state = Bootstrap.initial(self.task())
-        return {**state, "bootstrap_b": self.value * (state["bootstrap_A"] + 1e-3)}
+        rewards = (1 - DISCOUNT) * np.array([low, high])
+        weights = self.value * (state["bootstrap_A"] + 1e-3)
+        return {**state, "bootstrap_b": weights, "bootstrap_range": rewards}
 
 
 class All(BaseSampler):

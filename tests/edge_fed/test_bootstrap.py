@@ -3,6 +3,8 @@
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edge_fed.config import Algorithm, EnvironmentConfig, Overrides, PolicyConfig, RunConfig
 from edge_fed.errors import NonFinite, ShapeError
@@ -19,6 +21,8 @@ from tests.edge_fed.cut_episodes import DISCOUNT, CutEpisodes
 from tests.edge_fed.gym.toy_envs import MODULE
 
 SMALL = {"local_steps": 3, "inner_batch": 4, "hessian_batch": 3, "outer_batch": 5, "inner_step_size": 0.1}
+
+BOOTSTRAP = {"bootstrap_A", "bootstrap_b", "bootstrap_range"}
 
 
 def silent(_step):
@@ -51,7 +55,8 @@ def updated(task, params, state=None, round_=1):
 def taught(task, values):
     """A bootstrap's state in which V of finite states is ``values``."""
     state = Bootstrap.initial(task)
-    return {**state, "bootstrap_b": np.asarray(values) * (state["bootstrap_A"] + 1e-3)}
+    weights = np.asarray(values) * (state["bootstrap_A"] + 1e-3)
+    return {**state, "bootstrap_b": weights, "bootstrap_range": np.array([-1e3, 1e3])}
 
 
 def rng(step=0):
@@ -89,6 +94,17 @@ def test_mean_gradient_is_that_of_the_bootstrapped_objective(seed, baseline):
     assert np.array_equal(task.sample.given.rewards, c.batch(c.theta).rewards), "what is paid stays as it was"
     assert abs(found - c.gradient(c.theta, c.value)).max() < 1e-10
     assert abs(found - c.gradient(c.theta, 0 * c.value)).max() > 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_clipped_value_is_the_value_of_the_objective(seed):
+    """E[g] is the gradient with V between the bounds, to 1e-10, where they bite on both sides."""
+    c = CutEpisodes(seed)
+    low, high = np.sort(c.value[:2]) @ [[0.6, 0.4], [0.4, 0.6]]
+    batch = Bootstrap(c.task(), c.state(low, high)).pool(c.theta, [(1, rng())])
+    found = policy_gradient(c.policy, batch, reward_to_go(batch.rewards) * c.density() * batch.size)
+    assert abs(found - c.gradient(c.theta, np.clip(c.value, low, high))).max() < 1e-10
+    assert abs(found - c.gradient(c.theta, c.value)).max() > 1e-4
 
 
 @pytest.mark.parametrize("name", ["naive", "causal", "finite_difference"])
@@ -166,7 +182,8 @@ def test_the_first_local_step_is_that_without(variant, env):
     found = {}
     for steps in (1, 2):
         for bootstrap in ("none", "value"):
-            task, params = made(env, bootstrap=bootstrap, variant=variant, local_steps=steps)
+            how = {"variant": variant, "local_steps": steps, "outer_step_size": 0.01}
+            task, params = made(env, bootstrap=bootstrap, **how)
             found[steps, bootstrap] = updated(task, params), task.spent
     one, other = found[1, "none"][0], found[1, "value"][0]
     assert one.delta.tobytes() == other.delta.tobytes() and one.delta.any()
@@ -190,7 +207,10 @@ def test_scores_and_adaptation_count_what_is_paid():
 
 
 def test_the_fit_is_a_least_squares_fit_of_valid_steps():
-    """Two steps of learning on CartPole with a limit, against `numpy.linalg.lstsq` on written-out rows."""
+    """Two steps of learning on CartPole with a limit, against `numpy.linalg.lstsq` on written-out rows.
+
+    Each reward is 1, so that V lies between 0 and 10.
+    """
     task, params = made("CartPole-v1", horizon=30, env_args={"max_episode_steps": 18})
     phi = lambda s: np.array(  # noqa: E731
         [1, *s, *(s[i] * s[k] for i in range(4) for k in range(i, 4))]
@@ -208,7 +228,7 @@ def test_the_fit_is_a_least_squares_fit_of_valid_steps():
             for j, taken in enumerate(part.mask.sum(axis=0).astype(int)):
                 cut = taken == 18 and part.ends.cut[j]
                 cuts += cut
-                to_go = w @ phi(part.ends.states[j]) if cut else 0.0
+                to_go = np.clip(w @ phi(part.ends.states[j]), 0.0, 10.0) if cut else 0.0
                 for h in reversed(range(taken)):
                     to_go = 1.0 + 0.9 * to_go
                     rows.append(phi(part.states[h, j]))
@@ -246,6 +266,73 @@ def test_late_steps_do_not_spoil_it(discount):
     assert float(Bootstrap(task, state)._weights[0]) == pytest.approx(1 / (1 - discount), rel=1e-3)
 
 
+# ------------------------------------------------------------------------------ the bounds
+
+
+def ranges(state):
+    """Least and largest reward that a state knows."""
+    return state["bootstrap_range"].tolist()
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.999])
+def test_no_future_is_worth_more_than_all_rewards_to_come(discount):
+    """States grow beyond all that was fitted; V stays within max |r| / (1 - gamma), and so do its targets."""
+    task, params = made("Runaway", horizon=19, discount=discount, local_steps=1)
+    state, bound, beyond = initial_state(task), (1 + 1e-12) / (1 - discount), 0
+    far = np.concatenate([np.geomspace(0.1, 1e6, 50), -np.geomspace(0.1, 1e6, 50)])[:, None]
+    for step in range(40):
+        found = Bootstrap(task, state)
+        assert abs(found.values(far)).max() <= bound
+        beyond += abs(far ** np.arange(4) @ found._weights).max() > 10 * bound
+        assert abs(found.pool(params, [(8, rng(step))]).rewards).max() <= 1 + bound
+        assert all(abs(targets).max() <= bound for _, targets in found._seen)
+        estimate, state = task.local_step(params, state, streams(0, 3, 1, step), {})
+        assert np.isfinite(estimate.direction).all()
+    assert beyond > 20, "without bounds V would leave them"
+    low, high = ranges(state)
+    assert -1 <= low < -0.5 and 0.5 < high <= 1
+
+
+def test_the_bounds_of_a_step_are_those_of_the_steps_before():
+    """What a step samples widens them for the next alone, whatever its bonus was: V is fixed before."""
+    task, params = made("Steps", env_args={"cells": 1})
+    state = Bootstrap.initial(task)
+    assert ranges(state) == [0.0, 0.0]
+    bootstrap = Bootstrap(task, {**state, "bootstrap_b": np.array([9.0])})
+    batch = bootstrap.pool(params, [(3, rng())])
+    assert np.array_equal(batch.rewards, bootstrap._task.sample.pool(params, [(3, rng())]).rewards)
+    state = bootstrap.after()
+    assert ranges(state) == pytest.approx([0.0, 1.0])
+    wide = {**state, "bootstrap_range": np.array([-3.0, 2.0]), "bootstrap_b": np.array([1e6])}
+    bootstrap = Bootstrap(task, wide)
+    batch = bootstrap.pool(params, [(3, rng())])
+    assert batch.rewards[-1] == pytest.approx(0.9**6 + 0.9**7 * 20), "2 / (1 - 0.9)"
+    assert ranges(bootstrap.after()) == [-3.0, 2.0] == ranges(wide), "nothing is forgotten"
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    scale=st.floats(-1e6, 1e6),
+    shift=st.floats(-1e3, 1e3),
+    discount=st.sampled_from([0.0, 1e-9, 0.5, 0.99, 0.999999]),
+    weight=st.floats(-1e12, 1e12),
+)
+def test_v_lies_between_what_the_least_and_the_largest_reward_add_up_to(scale, shift, discount, weight):
+    """For any rewards and weights; also where gamma^h leaves the numbers before the episode's end."""
+    config = config_of("Steps", horizon=59, discount=discount, env_args={"cells": 1, "limit": 50})
+    task = make_task(config, 3, Overrides(args={"reward_scale": scale, "reward_shift": shift}))
+    params = np.zeros(task.dimension)
+    bootstrap = Bootstrap(task, Bootstrap.initial(task))
+    bootstrap.pool(params, [(2, rng())])
+    state = bootstrap.after()
+    r = scale * (1.0 + shift)
+    assert ranges(state) == pytest.approx([min(r, 0.0), max(r, 0.0)], rel=1e-9)
+    low, high = state["bootstrap_range"] / (1 - discount)
+    found = Bootstrap(task, {**state, "bootstrap_b": np.array([weight])})
+    (value,) = found.values(np.zeros(1, dtype=np.int64))
+    assert low <= value <= high
+
+
 # ------------------------------------------------------------------------------ the state
 
 
@@ -262,7 +349,7 @@ def test_every_part_of_the_state_is_kept(algorithm, names):
     """After a round all names are there, each has moved, and what was passed in is as it was."""
     task, params = made("CartPole-v1", **algorithm)
     state = initial_state(task)
-    assert set(state) == names | {"bootstrap_A", "bootstrap_b"}
+    assert set(state) == names | BOOTSTRAP
     before = {name: array.tobytes() for name, array in state.items()}
     control = np.ones(task.dimension) if OWN in names else None
     after = local_update(task, params, state, 0, 1, silent, control).state
@@ -295,6 +382,6 @@ def test_an_agent_may_bootstrap_alone():
     """Its own arguments say so; the others of the run keep their objective."""
     config = config_of("Steps", bootstrap="none")
     mine = make_task(config, 3, Overrides(args={"bootstrap": "value"}))
-    assert set(initial_state(mine)) == {"bootstrap_A", "bootstrap_b"}
+    assert set(initial_state(mine)) == BOOTSTRAP
     assert initial_state(make_task(config, 3, Overrides())) == {}
     assert msgspec.structs.replace(mine).fresh().initial_state().keys() == initial_state(mine).keys()

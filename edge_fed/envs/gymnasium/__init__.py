@@ -38,6 +38,7 @@ Arguments:
         step. Everything else counts what is paid, for it has learned no such estimate: adaptation, evaluation
         and onboarding. A newcomer's inner step hence climbs another J than those that its initialization was
         trained for, and returns compare with those of ``none``. Needs a discount below 1; no devices train.
+        The estimate stays within what rewards seen so far could add up to.
     success: Whether there is a notion of success; default: whether a probe episode of goal 0 reports one.
 """
 

@@ -163,3 +163,23 @@ class Broken(Drift):
 def make_corridor(**kwargs):
     """A factory."""
     return Corridor(**kwargs)
+
+
+class Runaway(gymnasium.Env):
+    """A number that grows by a tenth in each step, wherever it is pushed; rewards lie in [-1, 1]."""
+
+    def __init__(self) -> None:
+        self.observation_space = Box(-np.inf, np.inf, (1,), np.float64)
+        self.action_space = Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        """Starts near 0."""
+        super().reset(seed=seed)
+        self.at = self.np_random.uniform(-1, 1, 1)
+        return self.at.copy(), {}
+
+    def step(self, action):
+        """Pays for where it stood."""
+        reward = float(np.cos(3 * self.at[0]))
+        self.at = 1.1 * self.at + 0.1 * (int(action) - 1)
+        return self.at.copy(), reward, False, False, {}
