@@ -15,9 +15,10 @@ from edge_fed.learner import Blueprint, Onboarded, Progress, Row, Unit, Warn
 from edge_fed.meta import VARIANTS
 from edge_fed.meta.adaptation import adapt
 from edge_fed.meta.base import AgentState, Estimate, LocalStep, Task
-from edge_fed.meta.baselines import BASELINES, initial_state
+from edge_fed.meta.baselines import BASELINES, ValueBaseline, initial_state
 from edge_fed.meta.bootstrap import Bootstrap
 from edge_fed.meta.careful import adapt_carefully
+from edge_fed.meta.regression import regression
 from edge_fed.onboarding import onboard
 from edge_fed.params import F8
 from edge_fed.policies import make_policy
@@ -71,6 +72,11 @@ class Reinforcement(Task, frozen=True):
     def _bootstraps(self) -> bool:
         return isinstance(self.environment, EpisodicEnvironment) and self.environment.bootstrap
 
+    @property
+    def fits_values(self) -> bool:
+        """Whether its local steps fit values of states: `edge_fed.meta.regression`."""
+        return self._bootstraps or BASELINES[self.settings.baseline] is ValueBaseline
+
     def local_step(
         self, params: F8, state: AgentState, streams: Streams, memory: dict[str, Any]
     ) -> tuple[Estimate, AgentState]:
@@ -119,7 +125,8 @@ def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Reinforceme
     Raises:
         UnknownName: No such family or policy.
         UnknownGoal: The family has no such goal; the message names the range.
-        TypeError, ValueError: An argument of family or policy is wrong; the message names it.
+        TypeError, ValueError: An argument of family or policy is wrong, or observations are too large for the
+            fits that are asked for; the message names it.
     """
     family = make_family(config.environment)
     environment = family.make(goal, overrides.args)
@@ -129,7 +136,10 @@ def make_task(config: RunConfig, goal: int, overrides: Overrides) -> Reinforceme
         settings = msgspec.structs.replace(settings, adapt_baseline=family.adapt_baseline)
     completeness = 1.0 if overrides.completeness is None else overrides.completeness
     sample = _sampler(environment, policy)
-    return Reinforcement(goal, environment, policy, sample, settings, completeness, overrides.attack)
+    task = Reinforcement(goal, environment, policy, sample, settings, completeness, overrides.attack)
+    if task.fits_values:
+        regression(environment.spaces)
+    return task
 
 
 def _sampler(environment: Mdp, policy: Policy) -> BaseSampler:

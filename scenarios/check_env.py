@@ -25,6 +25,7 @@ from edge_fed.envs.checker import check_environment
 from edge_fed.envs.gymnasium import bootstraps, read_settings
 from edge_fed.envs.gymnasium.goal_args import goal_args
 from edge_fed.errors import BadEnvironment, EdgeFedError, UnknownGoal
+from edge_fed.meta.regression import regression
 from edge_fed.program.config_file import load, read
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.spaces import Spaces
@@ -153,7 +154,9 @@ def _of_family(config: EnvironmentConfig, count: int) -> Iterator[Result]:
     """Whether all goals can be made and share their spaces, as one policy for all needs it."""
     try:
         family = make_family(config)
-        first = _shape(family.make(0).spaces)
+        spaces = family.make(0).spaces
+        yield from _of_fits(config, spaces)
+        first = _shape(spaces)
         for goal in range(1, min(count, OTHER_GOALS)):
             other = _shape(family.make(goal).spaces)
             if other != first:
@@ -162,6 +165,14 @@ def _of_family(config: EnvironmentConfig, count: int) -> Iterator[Result]:
                 return
     except (ValueError, EdgeFedError) as error:
         yield _finding("error", "family", str(error))
+
+
+def _of_fits(config: EnvironmentConfig, spaces: Spaces) -> Iterator[Result]:
+    """Whether observations are too large for fits of values: a run may do without, unless it bootstraps."""
+    try:
+        regression(spaces)
+    except ValueError as error:
+        yield _finding("error" if bootstraps(config, {}) else "note", "fits of values", str(error))
 
 
 def _shape(spaces: Spaces) -> tuple[Any, ...]:

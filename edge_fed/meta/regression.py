@@ -17,6 +17,8 @@ from edge_fed.spaces import Spaces
 
 INITIAL_PRECISION = 0.01  # A = 0.01 I, b = 0: the first weights are 0
 RIDGE = 1e-3
+MANY = 8  # q beyond which no monomial has two coordinates
+MOST_FEATURES = 2_000  # p: A is p x p, 32 MB, and to solve for w takes seconds in each local step
 
 
 class Regression(Protocol):
@@ -47,11 +49,19 @@ def regression(spaces: Spaces) -> Regression:
     """The kind that fits what the environment shows.
 
     Raises:
-        ValueError: The environment's own monomials cannot be built one from another.
+        ValueError: There are too many features, or the environment's own cannot be built one from another.
     """
     if spaces.num_states is not None:
         return FiniteRegression(spaces.num_states)
-    return BoxRegression(math.prod(spaces.observation_shape), spaces.monomials)
+    q = math.prod(spaces.observation_shape)
+    p = len(spaces.monomials) or (2 * q + 1 if q > MANY else len(monomials(q)))
+    if p > MOST_FEATURES:
+        raise ValueError(
+            f"a fit of values to observations of {q:,} numbers has {p:,} features, at most {MOST_FEATURES:,} "
+            "can be solved for in each local step; choose baseline 'loo' or 'none' and bootstrap 'none', or "
+            "make observations smaller (an environment of arrays may name fewer in spaces.monomials)"
+        )
+    return BoxRegression(q, spaces.monomials)
 
 
 class BoxRegression:
@@ -141,7 +151,7 @@ def monomials(dimension: int) -> tuple[tuple[int, ...], ...]:
     A feature without its last factor always stands before it.
     """
     coordinates = range(dimension)
-    if dimension > 8:
+    if dimension > MANY:
         return ((), *((i,) for i in coordinates), *((i, i) for i in coordinates))
     degrees = range(4 if dimension <= 3 else 3)
     return tuple(

@@ -1,10 +1,14 @@
-"""What is wrong with batches, inner gradients and the correction of a run."""
+"""What is wrong with batches, fits of values, inner gradients and the correction of a run."""
 
 from collections.abc import Iterable, Iterator
 
 from edge_fed.config import Algorithm, RunConfig, effective_algorithm
+from edge_fed.envs.gymnasium import bootstraps
 from edge_fed.errors import Fault
 from edge_fed.meta import CURVED
+from edge_fed.meta.baselines import BASELINES, ValueBaseline
+from edge_fed.meta.regression import regression
+from edge_fed.spaces import Spaces
 
 BATCHES = ("inner_batch", "hessian_batch", "outer_batch")
 
@@ -37,6 +41,21 @@ def _too_small(settings: Algorithm, names: Iterable[str], path: str) -> Iterator
                 "is 1, but baseline 'loo' compares each trajectory with the others",
                 "give it at least 2, or choose another baseline",
             )
+
+
+def value_faults(config: RunConfig, spaces: Spaces) -> Iterator[Fault]:
+    """Fits of values to observations that are too large for them, wherever they are asked for."""
+    try:
+        regression(spaces)
+    except ValueError as error:
+        name, environment = config.algorithm.baseline, config.environment
+        if name in BASELINES and BASELINES[name] is ValueBaseline:
+            yield Fault("algorithm.baseline", f"is {name!r}, but {error}")
+        if bootstraps(environment, {}):
+            yield Fault("environment.args", f"bootstrap is 'value', but {error}")
+        for index, table in enumerate(config.agents):
+            if "bootstrap" in table.args and bootstraps(environment, table.args):
+                yield Fault(f"agents.{index}.args", f"bootstrap is 'value', but {error}")
 
 
 def inner_gradient_faults(algorithm: Algorithm) -> Iterator[Fault]:

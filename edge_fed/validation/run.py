@@ -13,6 +13,7 @@ from edge_fed.validation.algorithm import (
     batch_faults,
     correction_faults,
     inner_gradient_faults,
+    value_faults,
     weight_faults,
 )
 from edge_fed.validation.byzantine import byzantine_faults
@@ -64,6 +65,8 @@ def _reinforcement(config: RunConfig, faults: list[Fault]) -> tuple[Goals | None
     planned = planned_agents(config, family, faults)
     if family is not None and config.policy.name in POLICIES:
         faults += policy_faults(config, family)
+    if family is not None:
+        faults += value_faults(config, family.make(0).spaces)
     faults += batch_faults(config)
     faults += inner_gradient_faults(config.algorithm)
     return family, planned

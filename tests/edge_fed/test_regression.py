@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from edge_fed.meta.regression import BoxRegression, FiniteRegression, monomials, regression
+from edge_fed.meta.regression import MOST_FEATURES, BoxRegression, FiniteRegression, monomials, regression
 from edge_fed.spaces import Spaces
 
 
@@ -45,6 +45,18 @@ def test_a_family_may_name_features_of_its_own():
     ):
         with pytest.raises(ValueError, match=message):
             BoxRegression(3, wrong)
+
+
+@pytest.mark.parametrize("shape", [(1000,), (84, 84, 3), (10**6, 10**4)])
+def test_more_features_than_can_be_solved_for_are_refused(shape):
+    """Before a list of them is made; the message says how many they are, and what else there is."""
+    largest = Spaces(num_actions=2, observation_shape=((MOST_FEATURES - 1) // 2,))
+    assert isinstance(regression(largest), BoxRegression)
+    q = int(np.prod(shape))
+    with pytest.raises(ValueError, match=f"of {q:,} numbers has {2 * q + 1:,} .* at most 2,000 .* 'loo'"):
+        regression(Spaces(num_actions=2, observation_shape=shape))
+    few = Spaces(num_actions=2, observation_shape=shape, monomials=((), (7,)))
+    assert isinstance(regression(few), BoxRegression), "an environment may name fewer"
 
 
 def test_weights_solve_the_ridge_equations():

@@ -4,10 +4,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from edge_fed.config import Overrides, PolicyConfig
+from edge_fed.config import Algorithm, EnvironmentConfig, Overrides, PolicyConfig, RunConfig
 from edge_fed.errors import UnknownGoal, UnknownName
 from edge_fed.federated.task import initial_params, make_task
 from tests.edge_fed import checks
+from tests.edge_fed.gym.broken_envs import MODULE
 
 
 def test_overrides_go_over_the_runs_settings():
@@ -50,3 +51,15 @@ def test_held_out_goals_are_tasks_too():
     """Goal 6 to 8 of navigation differ from the training goals."""
     centres = [make_task(checks.NAVIGATION, goal, Overrides()).environment.centre for goal in range(9)]
     assert len({tuple(np.round(centre, 9)) for centre in centres}) == 9
+
+
+def test_an_agent_whose_observations_no_fit_of_values_can_hold_is_not_built():
+    """By baseline or bootstrap; the message says what to do."""
+    args = {"id": f"{MODULE}:Sized", "env_args": {"entries": 1000}}
+    environment = EnvironmentConfig(family="gymnasium", horizon=3, discount=0.9, args=args)
+    plain = RunConfig(environment=environment, policy=PolicyConfig(name="gaussian"))
+    assert make_task(plain, 0, Overrides()).initial_state() == {}
+    valued = msgspec.structs.replace(plain, algorithm=Algorithm(baseline="value"))
+    for config, own in ((valued, {}), (plain, {"bootstrap": "value"})):
+        with pytest.raises(ValueError, match=r"2,001 features, at most 2,000 .* bootstrap 'none'"):
+            make_task(config, 0, Overrides(args=own))

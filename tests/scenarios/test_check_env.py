@@ -73,6 +73,17 @@ def test_the_objective_of_a_scenario_is_noted(tmp_path, capsys):
     assert "objective" not in checks(run(capsys, CORRIDOR)[1], "note")
 
 
+def test_observations_that_no_fit_of_values_can_hold_are_told(tmp_path, capsys):
+    """A note, for a run may do without such fits; an error of one that bootstraps."""
+    wide = f'{{ id = "{broken_envs.MODULE}:Sized", goals = 1, held_out = 0, env_args.entries = 1000 }}'
+    path = scenario(tmp_path, wide)
+    code, result, _ = run(capsys, path)
+    assert code == 0 and "fits of values" in checks(result, "note")
+    code, result, _ = run(capsys, path, "--set", "environment.args.bootstrap=value")
+    assert (code, checks(result)) == (1, {"fits of values"})
+    assert "2,001 features, at most 2,000" in str(result["findings"])
+
+
 GAINS = f'{{ id = "{CORRIDOR}", goals = 3, held_out = 1, env_args.gain = [1.0, 1e5, 1.0, 1e6] }}'
 
 

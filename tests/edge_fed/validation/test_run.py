@@ -9,6 +9,7 @@ from edge_fed.profiles import LINK_BOUNDS
 from edge_fed.program.config_file import load
 from edge_fed.validation import check_run
 from protocol.link import LinkProfile
+from tests.edge_fed.gym.broken_envs import MODULE
 
 GRID = "[environment]\nfamily = 'gridworld'\n[policy]\nname = 'softmax'\n"
 
@@ -239,6 +240,32 @@ RIGHT = [
 def test_a_right_file_has_no_fault(text: str) -> None:
     """Everything that can run is accepted, also what a variant does not use."""
     assert faults_of(text) == []
+
+
+WIDE = f"[environment]\nfamily = 'gymnasium'\nargs = {{ id = '{MODULE}:Sized', env_args.entries = 1000 }}\n"
+WIDE += "[policy]\nname = 'gaussian'\n"
+VALUED = WIDE.replace("1000 }", "1000, bootstrap = 'value' }")
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (WIDE + "[algorithm]\nbaseline = 'value'", "algorithm.baseline"),
+        (VALUED, "environment.args"),
+        (VALUED + "[[agents]]\ngoals = '0-5'\nargs = { bootstrap = 'value' }", "agents.0.args"),
+        (WIDE + "[[agents]]\ngoals = '0-5'\nargs = { bootstrap = 'value' }", "agents.0.args"),
+        (WIDE, None),
+        (WIDE + "[algorithm]\nbaseline = 'loo'", None),
+        (WIDE.replace("1000", "999") + "[algorithm]\nbaseline = 'value'", None),
+    ],
+)
+def test_observations_that_no_fit_of_values_can_hold_are_refused(text: str, path: str | None) -> None:
+    """By baseline or bootstrap, of all agents or some; a run without such fits may have them, and 999 fit."""
+    found = {fault.path: str(fault) for fault in faults_of(text)}
+    assert (path in found) if path else not found
+    assert all(
+        "'value', but a fit" in why and "2,001 features, at most 2,000" in why for why in found.values()
+    )
 
 
 def test_who_joins_later_does_not_count_for_the_quorum() -> None:
