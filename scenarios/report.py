@@ -7,15 +7,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from edge_fed.config import overrides_by_goal
 from edge_fed.envs.gymnasium import bootstraps
 from edge_fed.federated.attacks import attackers, described
+from edge_fed.federated.ending import never_trained
 from edge_fed.meta.curvature import BIASED
 from edge_fed.program import accountant
 from edge_fed.summaries import onboarding_summary
 from scenarios.outcome import Outcome
+from scenarios.timeline import Scenario
 
 KINDS = {"learned": "learned", "careful": "careful", "scratch": "from scratch", "random": "untrained"}
 SHOWN_AGENTS = 12
+MORE_UPDATES = 'see "missing" in metrics.jsonl: more time in federation.round_deadline_s, or less work'
 UNFOLDED = 100_000
 """Columns where no terminal has any: a line of a pipe or a file is as long as its table."""
 
@@ -47,6 +51,9 @@ def summary_lines(outcome: Outcome) -> list[str]:
         unmet = sum(not verdict.met for verdict in outcome.verdicts)
         met = f", {unmet} of {len(outcome.verdicts)} expectations unmet" if unmet else ""
         lines.append(f"{name} is done ({outcome.runtime}, {outcome.wall_s:.1f} s){met}")
+        folded = sum(line["outcome"] == "folded" for line in outcome.rounds)
+        if why := never_trained(len(outcome.rounds), folded):
+            lines += [f"nothing was trained: {why}", f"next: {MORE_UPDATES}"]
     if outcome.run_dir:
         lines.append(
             f"run folder: {outcome.run_dir}; check it with: python -m scenarios verify {outcome.run_dir}"
@@ -126,8 +133,7 @@ def _label(outcome: Outcome) -> str:
             parts.append("m_h=m_in")
     if not _supervised(outcome):
         parts.append(algorithm.baseline)
-        if bootstraps(outcome.scenario.environment, {}):
-            parts.append("bootstrap")
+        parts += _bootstrap(outcome.scenario)
     if algorithm.variant in ("exact", "first_order") and algorithm.inner_gradient == "recursive":
         parts.append(f"recursive={algorithm.inner_momentum:g}")
     if algorithm.variant in ("exact", "sg_mrl") and algorithm.guard != "off":
@@ -135,6 +141,13 @@ def _label(outcome: Outcome) -> str:
     if algorithm.correction != "none":
         parts.append(algorithm.correction)
     return "/".join(parts)
+
+
+def _bootstrap(scenario: Scenario) -> Iterator[str]:
+    """Whether agents train with it: all of them, or those whose table says so."""
+    found = [bootstraps(scenario.environment, own.args) for own in overrides_by_goal(scenario).values()]
+    if any(found):
+        yield "bootstrap" if all(found) else f"bootstrap ({sum(found)} of {len(found)} agents)"
 
 
 def _trajectories(outcome: Outcome) -> str:

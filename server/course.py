@@ -5,7 +5,13 @@
 Every step that may last has a deadline in `Watch`, and an outcome when that passes.
 """
 
-from edge_fed.federated.ending import MAX_SKIPPED, all_quarantined, too_few_here, too_many_skipped
+from edge_fed.federated.ending import (
+    MAX_SKIPPED,
+    all_quarantined,
+    never_trained,
+    too_few_here,
+    too_many_skipped,
+)
 from edge_fed.program.exit_codes import ExitCode
 from protocol.messages import Shutdown
 from server import events as e
@@ -53,6 +59,12 @@ class Course:
     def serves(self) -> bool:
         """The run is complete, and the server stays for onboarders: somebody has to stop it."""
         return self.phase == "serving"
+
+    @property
+    def complete(self) -> str:
+        """That the run came to its end, and what a person must know of it."""
+        untrained = never_trained(self.room.last_round, len(self.room.ledger.last_counted))
+        return f"the run is complete, but {untrained}" if untrained else "the run is complete"
 
     # --- joining -----------------------------------------------------------------------------------
 
@@ -222,12 +234,12 @@ class Course:
         self.phase, self._joined = "onboarding", True
         room.reception.training_over = True
         for member in list(room.members.training.values()):
-            word = dismissed("the run is complete")
+            word = dismissed(self.complete)
             room.out.send(member, word)
             room.members.remove(member, word)
         self._serve = self._serve or finished
         if self._serve:  # it stays for whoever comes, so that nobody need be waited for
-            self._finish("the run is complete")
+            self._finish(self.complete)
             self.hosting.serve(now)
             return
         self._await_reports(now)
@@ -253,7 +265,7 @@ class Course:
     def settle(self, now: float) -> None:
         """Ends the run once everybody has reported who is to report before its end."""
         if self.phase == "onboarding" and not self._outstanding():
-            self._finish("the run is complete")
+            self._finish(self.complete)
         else:
             self.room.watch.changed(now)
 
@@ -286,7 +298,7 @@ class Course:
         elif self.phase == "onboarding":
             goals = _names(self._outstanding())
             self.room.out.log("warning", f"no report of the onboarders with goals {goals}")
-            self._finish(f"the run is complete, without reports of goals {goals}", NOBODY_CAME)
+            self._finish(f"{self.complete}; no reports of goals {goals} came", NOBODY_CAME)
         elif self.phase == "joining":
             self._join_time_up(now)
 

@@ -198,7 +198,7 @@ class Machine:
         if event.code == ExitCode.FAILED:
             self.course.end(event.code, "failed", event.why, cause)
         elif self.course.serves:
-            why = f"the run is complete; served until {event.why}"
+            why = f"{self.course.complete}; served until {event.why}"
             self.course.end(event.code, "finished", why, cause)
         else:
             self.course.end(event.code, "stopped", event.why, cause)

@@ -12,6 +12,19 @@ def too_many_skipped(skipped: int) -> str:
     return f"{MAX_SKIPPED} rounds in a row had too few updates" if skipped >= MAX_SKIPPED else ""
 
 
+def never_trained(rounds: int, folded: int) -> str:
+    """What a person must know of a run that came to its end and changed nothing; empty: it trained.
+
+    Args:
+        rounds: How many it has.
+        folded: How many updates, or rounds with enough of them, counted.
+    """
+    if folded or not rounds:
+        return ""
+    which = f"none of the {rounds} rounds" if rounds > 1 else "the only round never"
+    return f"{which} had enough updates, and the parameters are the initial ones"
+
+
 def all_quarantined(quarantined: Collection[int], planned: Iterable[int], refusal: str) -> str:
     """Why a run ends in which nobody may be asked any more; empty: somebody may.
 

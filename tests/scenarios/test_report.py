@@ -18,7 +18,7 @@ from scenarios.outcome import Failure, Outcome
 from scenarios.picture import draw, require_plot
 from scenarios.plain import run_plain
 from scenarios.progress import JsonLines, Lines, open_progress, round_text
-from scenarios.report import output, print_report, table_of
+from scenarios.report import output, print_report, summary_lines, table_of
 from scenarios.script import check, resolve
 from scenarios.timeline import Scenario
 from scenarios.watching import Silent
@@ -243,6 +243,39 @@ def test_the_label_says_that_training_bootstraps() -> None:
     args = f'environment.args={{ id = "{MODULE}:Corridor", goals = 4, held_out = 0, bootstrap = "value" }}'
     scenario = tiny("", "algorithm.rounds=1", "environment.family=gymnasium", args)
     assert "first_order/none/bootstrap " in text_of(run_plain(scenario, Silent()))
+
+
+@pytest.mark.parametrize(
+    ("own", "label"),
+    [
+        (({}, {}), "first_order/none "),
+        (({"bootstrap": "value"}, {}), "first_order/none/bootstrap (2 of 3 agents) "),
+        (({"bootstrap": "value"}, {"bootstrap": "value"}), "first_order/none/bootstrap "),
+    ],
+)
+def test_the_label_says_which_agents_bootstrap(own: tuple[dict[str, Any], ...], label: str) -> None:
+    """By arguments of their own, where the run has none."""
+    args = f'environment.args={{ id = "{MODULE}:Corridor", goals = 4, held_out = 0 }}'
+    scenario = tiny("", "algorithm.rounds=1", "environment.family=gymnasium", args)
+    tables = (Agents(goals="0-1", args=own[0]), Agents(goals="2", args=own[1]))
+    assert label in text_of(run_plain(msgspec.structs.replace(scenario, agents=tables), Silent()))
+
+
+def test_a_run_in_which_no_round_counted_says_so() -> None:
+    """In its last lines, with what to do; a run that trained in one round, or has none, says nothing."""
+    folded = run_plain(tiny("", "algorithm.rounds=2"), Silent())
+    first, second = folded.rounds
+    skipped = [{**line, "outcome": "skipped"} for line in folded.rounds]
+    for rounds, words in (
+        (skipped, "none of the 2 rounds had enough updates, and the parameters are the initial ones"),
+        (skipped[:1], "the only round never had enough updates"),
+        ([first, skipped[1]], ""),
+        ((), ""),
+    ):
+        lines = summary_lines(msgspec.structs.replace(folded, rounds=rounds))
+        assert any(f"nothing was trained: {words}" in line for line in lines) is bool(words)
+        assert any(line.startswith("next: see") for line in lines) is bool(words)
+    assert second["outcome"] == "folded" and summary_lines(folded)[0].startswith("tiny is done")
 
 
 def test_the_report_of_a_supervised_run_speaks_of_samples_and_accuracy() -> None:

@@ -162,6 +162,28 @@ def test_the_end_sends_trainers_home_before_onboarders_are_done() -> None:
     assert again.last(m.Shutdown).outcome == "finished"
 
 
+@pytest.mark.parametrize("serve", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_run_that_came_to_its_end_untrained_says_so(serve: bool, counted: bool) -> None:
+    """Also if it serves its parameters; its agents hear it, the exit code stays. One round is enough."""
+    fleet = Fleet(config(quarantine_after="off"), serve=serve)
+    agents = fleet.started(0, 1, 2)
+    for round_ in (1, 2):
+        for agent in agents:
+            if counted and round_ == 1:
+                agent.update()
+            else:
+                agent.send(m.Error(code="internal", message="x"))
+    fleet.evaluate()
+    words = "the run is complete, but none of the 2 rounds had enough updates, and the parameters are the"
+    assert agents[0].last(m.Shutdown).reason.startswith(words) is not counted
+    if serve:
+        assert any(line.text.startswith(words) for line in fleet.of(e.Log)) is not counted
+        fleet.event(e.Stop("stopped by SIGINT", ExitCode.INTERRUPTED))
+    assert (fleet.exit.code == ExitCode.OK) is not serve and fleet.exit.outcome == "finished"
+    assert fleet.exit.why.startswith(words) is not counted
+
+
 @pytest.mark.parametrize("code", [ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.STOPPED])
 def test_a_stop_tells_everybody_and_ends(code: ExitCode) -> None:
     """The newest committed checkpoint stands; agents hear that the run was stopped."""
@@ -257,8 +279,8 @@ def test_a_heartbeat_tells_agents_what_the_server_waits_for() -> None:
 def finished(**fields: object) -> Fleet:
     """A server that resumes a run whose rounds are all committed."""
     resume = Resume(evaluated=frozenset({0, 2}), **fields)  # type: ignore[arg-type]
-    settings = config(onboard="5")
-    return Fleet(settings, ledger=lambda a: Ledger(a.initial, 2), resume=resume)
+    settings, book = config(onboard="5"), Book(last_counted={0: 2})
+    return Fleet(settings, ledger=lambda a: Ledger(a.initial, 2, book), resume=resume)
 
 
 def test_a_resumed_run_that_was_complete_serves_at_once() -> None:
