@@ -8,7 +8,7 @@ A ``.npz`` of ``params`` and ``initial`` (the shared initialization), ``[d]`` ea
     step_size    alpha that it was adapted with
     task, environment, policy, algorithm, seed      of the run, `edge_fed.config`
     overrides    of this agent alone
-    layout       where arrays lie in ``params``: `edge_fed.export`
+    layout       where arrays lie in ``params``, and the environment's units: `edge_fed.export`
     life         of `python -m agent live` alone: `agent.life`
 
 Beside them, for `docs/run_policy.py` and programs like it, the arrays of ``params`` by name, ready to use:
@@ -25,11 +25,13 @@ import msgspec
 import numpy as np
 
 from edge_fed.config import CountOrNone, Overrides, RunConfig, changed
+from edge_fed.envs.gymnasium import EpisodicEnvironment
 from edge_fed.export import Layout, arrays, layout
 from edge_fed.learner import Learner
 from edge_fed.params import F8
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 from edge_fed.reinforcement import Reinforcement
+from edge_fed.spaces import Units
 
 SCHEMA = 2
 FIX = "save it again: python -m agent --goal K --save FILE.npz"
@@ -80,7 +82,9 @@ def describe(config: RunConfig, task: Learner, goal: int, overrides: Overrides) 
 
 def _layout(task: Learner) -> Layout:
     if isinstance(task, Reinforcement):
-        return layout(task.policy, task.environment.spaces)
+        there = task.environment
+        units = there.units if isinstance(there, EpisodicEnvironment) else Units()
+        return layout(task.policy, there.spaces, units)
     return {"description": task.description, "output": "other", "arrays": []}
 
 

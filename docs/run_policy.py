@@ -2,10 +2,12 @@
 
     python run_policy.py FILE.npz < observations      one JSON observation a line, e.g. [0.2, -0.5], or 7
 
-prints a line for each: the probabilities of the actions, or of a gaussian mean and sd in unit action space,
-and an action: its number, or a vector inside the box. Copy what you need of it. The file holds ``table``,
-indexed by the state, or ``layer1``, ``layer2``, ... in order, ``[in + 1, out]`` each with the bias as last
-row, and tanh between them; of a gaussian also ``sd``, ``squash``, and ``low`` and ``high`` of the box.
+Observations and actions are the environment's own. It prints a line for each: the probabilities of the
+actions, or of a gaussian mean and sd in unit action space, and an action: its number, or a flat vector inside
+the box. Copy what you need of it. The file holds ``table``, a row for each of ``range(*states)``; or for
+observations times ``obs_scale`` ``layer1``, ``layer2``, ... in order, ``[in + 1, out]`` each with the bias as
+last row, and tanh between them; and ``action_start``, the number of the first action, or of a gaussian
+``sd``, ``squash``, and ``low`` and ``high`` of the box.
 """
 
 import json
@@ -14,19 +16,19 @@ import sys
 import numpy as np
 
 policy, rng = dict(np.load(sys.argv[1])), np.random.default_rng()
-layers = [array for name, array in policy.items() if name.startswith("layer")]
-if not layers and "table" not in policy:
-    sys.exit(f"this policy needs its own module: {policy.get('description', 'or, of old, to be saved anew')}")
-for observation in map(json.loads, sys.stdin):
-    out = np.ravel(observation) if layers else policy["table"][observation]
-    for number, weights in enumerate(layers):
-        out = (np.tanh(out) if number else out) @ weights[:-1] + weights[-1]
-    if "sd" in policy:
-        found = np.array([out, policy["sd"]])
-        unit = rng.normal(*found)
-        unit = np.tanh(unit) if policy["squash"] else np.clip(unit, -1.0, 1.0)
+rows, scale, sd = range(*policy.get("states", [0])), policy.get("obs_scale"), policy.get("sd")
+rows or scale is not None or sys.exit(f"it needs its own module, or saving anew: {policy.get('description')}")
+for number, line in enumerate(sys.stdin.buffer, 1):
+    try:
+        seen = json.loads(line) if rows else np.asarray_chkfinite(json.loads(line), float).reshape(len(scale))
+        out = policy["table"][rows.index(seen)] if rows else seen * scale
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        sys.exit(f"line {number} is no observation for {policy['description']}: {error}")
+    for name in filter(lambda name: name.startswith("layer"), policy):
+        out = (out if name == "layer1" else np.tanh(out)) @ policy[name][:-1] + policy[name][-1]
+    found = np.exp(out - np.logaddexp.reduce(out)) if sd is None else np.array([out, sd])
+    action = rng.choice(found.size, p=found) + policy["action_start"] if sd is None else rng.normal(*found)
+    if sd is not None:
+        unit = np.tanh(action) if policy["squash"] else np.clip(action, -1.0, 1.0)
         action = (1 - unit) / 2 * policy["low"] + (1 + unit) / 2 * policy["high"]
-    else:
-        found = np.exp(out - np.logaddexp.reduce(out))
-        action = rng.choice(found.size, p=found)
     print(json.dumps({"distribution": found.tolist(), "action": np.asarray(action).tolist()}))

@@ -6,6 +6,7 @@
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from edge_fed.params import F8
@@ -14,12 +15,12 @@ from edge_fed.policies.gaussian import HIGHEST, LOWEST, Gaussian
 from edge_fed.policies.mlp import Mlp
 from edge_fed.policies.network import Network
 from edge_fed.policies.softmax import Softmax
-from edge_fed.spaces import Spaces
+from edge_fed.spaces import Spaces, Units
 
 Layout = dict[str, Any]
 
 
-def layout(policy: Policy, spaces: Spaces) -> Layout:
+def layout(policy: Policy, spaces: Spaces, units: Units = Units()) -> Layout:  # noqa: B008  frozen
     """Plain values: JSON can hold them.
 
     Returns:
@@ -29,6 +30,7 @@ def layout(policy: Policy, spaces: Spaces) -> Layout:
         ``table`` is indexed by the state, a ``layer`` is ``[in + 1, out]`` with the bias as its last row,
         and tanh stands between layers. Of a gaussian also ``low`` and ``high`` of the box, ``squash``, and
         ``log_std`` ``[k]`` in unit action space; if that is learned, its bounds and an array ``rho`` instead.
+        ``obs_scale``, ``observation_start`` and ``action_start``: `edge_fed.spaces.Units`.
     """
     found: Layout = {
         "description": policy.description,
@@ -36,6 +38,7 @@ def layout(policy: Policy, spaces: Spaces) -> Layout:
         "num_states": spaces.num_states,
         "output": "softmax",
         "arrays": [],
+        **msgspec.to_builtins(units),
     }
     match policy:
         case Softmax():
@@ -57,7 +60,10 @@ def arrays(found: Layout, params: F8) -> dict[str, Any]:
     Returns:
         ``description`` of the policy; of one that NumPy can run also ``table`` ``[S, A]``, or ``layer1``,
         ``layer2``, ... in this order, ``[in + 1, out]`` each; of a gaussian also ``sd`` ``[k]`` in unit
-        action space, ``low`` and ``high`` ``[k]`` of the box, and ``squash``.
+        action space, ``low`` and ``high`` ``[k]`` of the box, and ``squash``. With a table ``states``, the
+        environment's numbers of the first state and of the one behind the last; with layers ``obs_scale``
+        ``[in]``; for a finite set of actions ``action_start``, the number of the first. A layout of old knows
+        none of these three.
 
     Raises:
         KeyError, TypeError, ValueError: It is no layout.
@@ -68,14 +74,28 @@ def arrays(found: Layout, params: F8) -> dict[str, Any]:
         return named
     parts = np.split(params, np.cumsum(sizes)[:-1])
     weights = {name: part.reshape(shape) for (name, shape), part in zip(found["arrays"], parts, strict=True)}
+    named |= weights | _units(found)
     if found["output"] != "gaussian":
-        return named | weights
+        return named
     log_std: Any = found.get("log_std")
-    if "rho" in weights:
+    if "rho" in named:
         low, high = found["log_std_bounds"]
-        log_std = low + (high - low) / (1 + np.exp(-weights.pop("rho")))
+        log_std = low + (high - low) / (1 + np.exp(-named.pop("rho")))
     box = {name: np.array(found[name], dtype=np.float64) for name in ("low", "high")}
-    return named | weights | box | {"sd": np.exp(log_std), "squash": np.array(found["squash"], dtype=bool)}
+    return named | box | {"sd": np.exp(log_std), "squash": np.array(found["squash"], dtype=bool)}
+
+
+def _units(found: Layout) -> dict[str, Any]:
+    """What is needed of them, as arrays."""
+    if "obs_scale" not in found:  # kept before they were: they may be any
+        return {}
+    done = (
+        {} if found["output"] == "gaussian" else {"action_start": np.array(found["action_start"], np.int64)}
+    )
+    if (count := found["num_states"]) is not None:
+        return {"states": found["observation_start"] + np.array([0, count], np.int64), **done}
+    size = math.prod(found["observation_shape"])
+    return {"obs_scale": np.full(size, found["obs_scale"], np.float64), **done}
 
 
 def _layers(network: Network) -> list[list[Any]]:

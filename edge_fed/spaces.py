@@ -43,3 +43,17 @@ class Spaces(msgspec.Struct, frozen=True):
                 f"{len(self.action_low)}: use policy 'gaussian'"
             )
         return self.num_actions
+
+
+class Units(msgspec.Struct, frozen=True):
+    """How an environment's own numbers differ from those between it and a policy: by nothing, as a rule.
+
+    Attributes:
+        obs_scale: The policy sees observations times it: one number, or one per entry.
+        observation_start: Number of the environment's first state, which the policy sees as 0.
+        action_start: Number of its first action, which the policy takes as 0.
+    """
+
+    obs_scale: float | tuple[float, ...] = 1.0
+    observation_start: int = 0
+    action_start: int = 0

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.policy_file import SCHEMA, PolicyFile, packed, read
+from agent.policy_file import SCHEMA, PolicyFile, describe, packed, read
+from edge_fed.config import EnvironmentConfig, Overrides, PolicyConfig, RunConfig
+from edge_fed.envs.gymnasium import EpisodicEnvironment
+from edge_fed.federated.task import make_task
 from edge_fed.program.exit_codes import ExitCode, ProgramError
 
 
@@ -24,7 +27,16 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 RUNNER = Path(__file__).parents[2] / "docs" / "run_policy.py"
-TABLE: dict[str, Any] = {"description": "softmax 2x3", "output": "softmax", "arrays": [["table", [2, 3]]]}
+TABLE: dict[str, Any] = {
+    "description": "softmax 2x3",
+    "observation_shape": [],
+    "num_states": 2,
+    "output": "softmax",
+    "arrays": [["table", [2, 3]]],
+    "obs_scale": 1.0,
+    "observation_start": 0,
+    "action_start": 0,
+}
 ABOUT = {"schema": SCHEMA, "layout": TABLE}
 
 
@@ -59,7 +71,51 @@ def test_the_runner_says_of_an_older_file_that_it_is_to_be_saved_anew(tmp_path: 
     command = [sys.executable, "-I", str(RUNNER), "p.npz"]
     done = subprocess.run(command, cwd=tmp_path, input="0\n", capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stdout == ""
-    assert "saved anew" in done.stderr and "Traceback" not in done.stderr
+    assert "saving anew" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("id_", "policy", "args", "observations"),
+    [
+        ("tests.edge_fed.gym.toy_envs:Corridor", "softmax", {}, [5, 8, 6]),
+        (
+            "CartPole-v1",
+            "mlp",
+            {"obs_scale": [0.5, 2.0, 4.0, 0.1]},
+            [[3.0, 0.02, 0.1, -7.0], [-1.0, 1, 0, 2]],
+        ),
+    ],
+)
+def test_the_runner_acts_in_the_environment_as_the_policy_did(
+    id_: str, policy: str, args: dict[str, Any], observations: Any, tmp_path: Path
+) -> None:
+    """What an agent keeps of its gymnasium environment, scaled or counted from elsewhere than 0."""
+    pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'edge-fed[gym]'")
+    family = EnvironmentConfig(family="gymnasium", args={"id": id_, **args})
+    config = RunConfig(environment=family, policy=PolicyConfig(name=policy))
+    task = make_task(config, 0, Overrides())
+    theta = np.random.default_rng(7).normal(size=task.dimension)
+    about = json.loads(json.dumps(describe(config, task, 0, Overrides())))
+    (tmp_path / "p.npz").write_bytes(packed(PolicyFile(theta, theta, about)))
+    (tmp_path / "p.npz").write_bytes(packed(read(tmp_path / "p.npz")))  # as a life does
+    command = [sys.executable, "-I", str(RUNNER), "p.npz"]
+    text = "".join(f"{json.dumps(line)}\n" for line in observations)
+    done = subprocess.run(command, cwd=tmp_path, input=text, capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert isinstance(task.environment, EpisodicEnvironment)
+    with task.environment.instances(1) as (instance,):
+        kind: Any = np.int64 if task.environment.spaces.num_states else np.float64
+        seen: Any = np.zeros((len(observations), *task.environment.spaces.observation_shape), kind)
+        for j, observation in enumerate(observations):
+            there = observation if seen.ndim == 1 else np.float32(observation)
+            instance._observe(there, seen, j)
+        assert {line["action"] for line in found} <= {*instance.actions(np.arange(2))}
+    for action in range(2):
+        log_pi = task.policy.log_prob(theta, seen, np.full(len(observations), action))
+        np.testing.assert_allclose(
+            [line["distribution"][action] for line in found], np.exp(log_pi), atol=1e-6
+        )
 
 
 def damaged(layout: Any) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from edge_fed.errors import BadEnvironment
-from edge_fed.spaces import Spaces
+from edge_fed.spaces import Spaces, Units
 
 if TYPE_CHECKING:  # its module imports gymnasium
     from edge_fed.envs.gymnasium.instance import Instance
@@ -45,6 +45,7 @@ class EpisodicEnvironment:
         self.bootstrap = bootstrap
         self._make = make
         self._spaces: Spaces | None = None
+        self._units = Units()
         self._idle: list[Instance] = []
         self._close = weakref.finalize(self, _close_all, self._idle)
 
@@ -55,6 +56,14 @@ class EpisodicEnvironment:
             with self.instances(1) as (instance,):
                 return instance.spaces
         return self._spaces
+
+    @property
+    def units(self) -> Units:
+        """Those of the instance whose `spaces` these are."""
+        if self._spaces is None:
+            with self.instances(1) as (instance,):
+                return instance.units
+        return self._units
 
     def model(self) -> None:
         """None: nobody knows its arrays."""
@@ -85,7 +94,8 @@ class EpisodicEnvironment:
 
     def _made(self) -> "Instance":
         instance = self._make()
-        self._spaces = self._spaces or instance.spaces
+        if self._spaces is None:
+            self._spaces, self._units = instance.spaces, instance.units
         if instance.spaces != self._spaces:
             instance.close()
             both = f"{self._spaces} and {instance.spaces}"

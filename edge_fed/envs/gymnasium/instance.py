@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Discrete
 from edge_fed.envs.gymnasium.spaces import refusals, spaces_of
 from edge_fed.errors import BadEnvironment
 from edge_fed.params import F8
+from edge_fed.spaces import Units
 from edge_fed.user_code import USER_FAULTS
 
 
@@ -47,6 +48,7 @@ class Instance:
     Attributes:
         env: The Gymnasium environment.
         spaces: As policies see them.
+        units: In which its own observations and actions are.
 
     Raises:
         ValueError: No policy can work on its spaces; the message says why and what to do.
@@ -58,6 +60,7 @@ class Instance:
         self.env = env
         self.spaces = spaces_of(env)
         self._scales = scales
+        self.units = _units(env, scales)
         self._seen: Any = env.observation_space
         self._done: Any = env.action_space
         self._tabular = isinstance(self._seen, Discrete)
@@ -139,6 +142,15 @@ class Instance:
         if not 0 <= state < self._seen.n:
             raise BadEnvironment(f"the observation {observation} is not within {self._seen}")
         return state
+
+
+def _units(env: gymnasium.Env[Any, Any], scales: Scales) -> Units:
+    scale = 1.0 if scales.obs_scale is None else scales.obs_scale.tolist()
+    seen, done = (
+        int(space.start) if isinstance(space, Discrete) else 0
+        for space in (env.observation_space, env.action_space)
+    )
+    return Units(tuple(scale) if isinstance(scale, list) else scale, seen, done)
 
 
 def _flag(name: str, value: Any) -> bool:

@@ -10,7 +10,7 @@ from edge_fed.config import EnvironmentConfig
 from edge_fed.envs import make_family
 from edge_fed.envs.gymnasium.goal_args import DRAWS, goal_args
 from edge_fed.errors import BadEnvironment, UnknownGoal
-from edge_fed.spaces import Spaces
+from edge_fed.spaces import Spaces, Units
 from tests.edge_fed.gym import broken_envs
 from tests.edge_fed.gym.toy_envs import MODULE
 
@@ -49,6 +49,14 @@ def test_goals_are_counted_as_everywhere():
 def test_spaces_are_those_of_the_environment(id_, spaces):
     """Discrete or Box, with starts removed and boxes of actions flattened."""
     assert family(id_).make(1).spaces == spaces
+
+
+def test_units_are_those_of_the_environment_and_of_the_family_s_scale():
+    """What a program that runs a saved policy needs; an agent's own scale counts for it."""
+    assert family().make(1).units == Units(observation_start=5, action_start=2)
+    assert family(f"{MODULE}:Drift", obs_scale=[2.0, 3.0]).make(0).units == Units(obs_scale=(2.0, 3.0))
+    assert family(f"{MODULE}:Drift").make(0).units == Units()
+    assert family(f"{MODULE}:Drift").make(0, {"obs_scale": 0.5}).units == Units(obs_scale=0.5)
 
 
 def test_arguments_reach_the_environment_of_each_goal():
