@@ -22,7 +22,7 @@ from agent.news import News
 from agent.plant_file import PlantFile
 from agent.policy_file import FIX, Adapted, PolicyFile, read
 from agent.state_store import default_folder
-from agent.stops import Stops
+from agent.stops import HEED_S, Stops
 from edge_fed.config import Overrides, RunConfig, merge
 from edge_fed.errors import EdgeFedError
 from edge_fed.federated.task import make_task
@@ -81,7 +81,7 @@ def live(options: argparse.Namespace, wanted: dict[str, Any], plant: PlantFile |
     habits = _habits(options, adapted, task.settings.adapt_steps, wanted)
     folder = options.state or (default_folder() if plant else None)
     with ExitStack() as stack:
-        stops = stack.enter_context(Stops())
+        stops = stack.enter_context(Stops(HEED_S if plant else None))
         if plant is not None and folder is not None:
             stack.enter_context(DeviceLock(folder, goal))
         name = plant.environment if plant else None

@@ -12,7 +12,8 @@ The observation that the policy acts on is the one that `step` returned. Where t
 
 `close` is called when the agent ends, when the plant or the shield fails, and before a next run: it must
 leave the plant safe. A `step` that does not return within 2 s of a stop, and kill -9, end the program without
-it: what happens then is up to the watchdog of the plant.
+it: what happens then is up to the watchdog of the plant. Foreign code that does not let go of Python's lock
+leaves only kill -9.
 """
 
 from pathlib import Path

@@ -63,6 +63,43 @@ def test_afterwards_signals_are_as_before() -> None:
     assert len(os.listdir("/proc/self/fd")) == open_before
 
 
+def test_a_signal_that_is_heeded_in_time_ends_nothing() -> None:
+    """The thread that waits for that is gone afterwards, with its pipe; the next wake-up is nobody's."""
+    threads, open_before = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        with Stops(heed_s=1e6) as stops:
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(Signalled):
+                stops.pause(1e9)
+    with Stops(heed_s=1e6):
+        pass
+    assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == (threads, open_before)
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+HANGS = {
+    "in Python": "threading.Event().wait()",
+    "in foreign code": "lock = ctypes.CDLL(None).pthread_mutex_lock; it = bytes(64); lock(it); lock(it)",
+}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("where", HANGS)
+def test_what_never_returns_is_ended_by_one_signal(where: str) -> None:
+    """Of a plant; with the signal's code, and a line that says that nothing was closed."""
+    code = (
+        "import ctypes, os, signal, threading; from agent.stops import Stops\n"
+        "with Stops(heed_s=0.01):\n"
+        "    threading.Timer(0.0, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
+        f"    {HANGS[where]}\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 143
+    assert (
+        done.stderr == "error: the step did not return within 0.01 s of the signal: ended without close()\n"
+    )
+
+
 @pytest.mark.processes
 def test_a_second_signal_ends_at_once() -> None:
     """With its code, although the program does something else than wait."""
