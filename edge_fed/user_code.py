@@ -14,6 +14,7 @@ import importlib.util
 import os
 import re
 import sys
+from asyncio import CancelledError
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -23,8 +24,11 @@ from edge_fed.errors import EdgeFedError
 OURS = frozenset({"agent", "docs", "edge_fed", "protocol", "scenarios", "server", "tests"})
 EXAMPLES = "scenarios.examples."  # written to be named, like a user's
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-USER_FAULTS = (Exception, SystemExit, GeneratorExit)
-"""What a user's code may raise: a program or a thread must not end because it calls ``sys.exit``."""
+USER_FAULTS = (Exception, SystemExit, GeneratorExit, CancelledError, BaseExceptionGroup)
+"""What a user's code may raise: a program or a thread must not end because it calls ``sys.exit``.
+
+All but KeyboardInterrupt, and exceptions made to pass, such as our own stops.
+"""
 
 
 def _working_directory() -> Path:

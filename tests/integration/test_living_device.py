@@ -115,3 +115,39 @@ def test_a_signal_ends_it_before_the_next_action(folder: Path) -> None:
         assert program.wait(60) == ExitCode.INTERRUPTED
         assert program.stderr is not None and program.stderr.read() == ""
     assert Path("safe").exists()
+
+
+HUNG = """
+
+class Hung(Real):
+    def step(self, action):
+        open("hangs", "w").close()  # the test reads it
+        threading.Event().wait()
+"""
+
+
+def test_a_step_that_hangs_is_ended_by_one_signal(folder: Path) -> None:
+    """Without `close`, for the plant is in the middle of something; it says so."""
+    os.mkfifo("hangs")
+    (folder / "plant.py").write_text("import threading\n" + PLANT + HUNG)
+    (folder / "device.toml").write_text(DEVICE.replace("Real", "Hung"))
+    with life() as program:
+        Path("hangs").read_text()
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(60) == ExitCode.TERMINATED
+        assert program.stderr is not None and "did not return within 2 s" in program.stderr.read()
+    assert not Path("safe").exists()
+
+
+@pytest.mark.parametrize("raised", ["asyncio.CancelledError", "GeneratorExit"])
+def test_what_a_step_raises_is_named_whatever_it_is(raised: str, folder: Path) -> None:
+    """No traceback, and the plant is closed."""
+    faulty = f"\n\nclass Faulty(Real):\n    def step(self, action):\n        raise {raised}('lost')\n"
+    (folder / "plant.py").write_text("import asyncio\n" + PLANT + faulty)
+    (folder / "device.toml").write_text(DEVICE.replace("Real", "Faulty"))
+    with life() as program:
+        assert program.wait(60) == ExitCode.FAILED
+        assert program.stderr is not None
+        said = program.stderr.read()
+    assert f"step raised {raised.rpartition('.')[2]}: lost" in said and "Traceback" not in said
+    assert Path("safe").exists()

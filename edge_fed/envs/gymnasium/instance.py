@@ -164,6 +164,8 @@ def _flag(name: str, value: Any) -> bool:
 
 def _number(reward: Any) -> float:
     if isinstance(reward, bool | int | float | np.number | np.bool_):
-        return float(reward)
+        with contextlib.suppress(OverflowError):  # an int of 400 digits
+            return float(reward)
+        return math.inf
     shape = f" of shape {reward.shape}" if isinstance(reward, np.ndarray) else ""
     raise BadEnvironment(f"the reward is a {type(reward).__name__}{shape}; return one number: float(reward)")

@@ -1,5 +1,7 @@
 """Environments as a user writes them, right and wrong; scenarios name them as ``MODULE:...``."""
 
+import asyncio
+
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -153,6 +155,12 @@ class Broken(Drift):
                 info = {"is_success": 0.3}
             case "exits":
                 raise SystemExit(0)
+            case "is cancelled":
+                raise asyncio.CancelledError("gone")
+            case "fails twice":
+                raise BaseExceptionGroup("both", [GeneratorExit(), ValueError()])
+            case "pays an int of 400 digits":
+                reward = 10**400
             case "ends a generator":
                 raise GeneratorExit
             case "raises":
@@ -163,6 +171,16 @@ class Broken(Drift):
 def make_corridor(**kwargs):
     """A factory."""
     return Corridor(**kwargs)
+
+
+class Slow(Corridor):
+    """Takes 3 s of a clock to be made."""
+
+    clock = 0.0
+
+    def __init__(self, gain: float = 1.0) -> None:
+        super().__init__(gain)
+        Slow.clock += 3.0
 
 
 class Runaway(gymnasium.Env):
