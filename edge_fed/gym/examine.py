@@ -96,9 +96,10 @@ def examine(
     finally:
         shop.close()
     found = measured(episodes, discount)
-    return Examination(
-        [*findings, *remarks(found, horizon, bootstrap=bootstrap), *NOT_PROVED], found, suggestions(found)
-    )
+    findings += remarks(found, horizon, bootstrap=bootstrap)
+    if not np.isfinite(found.discounted_return).all():
+        return Examination(findings)
+    return Examination([*findings, *NOT_PROVED], found, suggestions(found))
 
 
 def _by_gymnasium(env: Any) -> Iterator[Finding]:

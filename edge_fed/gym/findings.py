@@ -87,7 +87,8 @@ BOOTSTRAP = Finding(
 def measured(episodes: Sequence[Episode], discount: float) -> Observed:
     """The numbers of some episodes."""
     rewards = np.concatenate([episode.rewards for episode in episodes])
-    returns = [float(e.rewards @ discount ** np.arange(len(e.rewards))) for e in episodes]
+    with np.errstate(over="ignore", invalid="ignore"):  # `remarks` says so
+        returns = [float(e.rewards @ discount ** np.arange(len(e.rewards))) for e in episodes]
     told = [episode.success for episode in episodes if episode.success is not None]
     return Observed(
         episodes=len(episodes),
@@ -112,7 +113,10 @@ def _reach(episodes: Sequence[Episode]) -> list[float]:
 def remarks(found: Observed, horizon: int, *, bootstrap: bool = False) -> Iterator[Finding]:
     """What of the numbers is worth a word."""
     low, high = found.reward
-    if max(abs(low), abs(high)) > LARGE:
+    if not np.isfinite(found.discounted_return).all():
+        text = f"rewards reach from {low:.3g} to {high:.3g}, so large that returns are not finite"
+        yield Finding("error", "rewards", text, "mend step: pay in another unit, or end the episode earlier")
+    elif max(abs(low), abs(high)) > LARGE:
         text = f"rewards reach from {low:.3g} to {high:.3g}: step sizes are meant for returns of order 1"
         yield Finding("warning", "rewards", text, "set reward_scale and reward_shift in args")
     elif low == high and not found.terminated:

@@ -110,6 +110,18 @@ def test_goals_that_would_take_long_are_named(tmp_path, capsys, monkeypatch):
     assert run(capsys, scenario(tmp_path, same))[1]["goals"] == [0, 1, 2, 3]
 
 
+def test_the_time_that_goal_0_takes_counts(tmp_path, capsys, monkeypatch):
+    """Made in 3 s each, four goals are too many: their instances alone would take minutes."""
+    monkeypatch.setattr(toy_envs.Slow, "clock", 0.0)
+    monkeypatch.setattr(check_env, "_now", lambda: toy_envs.Slow.clock)
+    args = (
+        f'{{ id = "{toy_envs.MODULE}:Slow", goals = 3, held_out = 1, env_args.gain = [1.0, 2.0, 3.0, 4.0] }}'
+    )
+    code, result, _ = run(capsys, scenario(tmp_path, args))
+    assert (code, result["goals"], result["of_goals"]) == (0, [0], 4)
+    assert toy_envs.Slow.clock < 90, "goal 0 and little more"
+
+
 def test_one_goal_alone_is_what_the_flag_asks_for(tmp_path, capsys):
     """The others are not looked at."""
     _, result, _ = run(capsys, scenario(tmp_path, GAINS), "--goal", "2")

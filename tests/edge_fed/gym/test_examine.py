@@ -42,6 +42,16 @@ def test_each_of_these_mistakes_is_told_from_the_others():
     assert set(told(examined("Shared"), "error")) - {"gymnasium"} == {"neighbours"}
 
 
+def test_returns_that_overflow_are_an_error():
+    """By name and in few digits; nothing is suggested for them, and NumPy's own warning is not shown."""
+    found = examined("Corridor", module=toy_envs.MODULE, gain=7e307)
+    assert not found.fit and found.observed is None and found.suggestions == {}
+    says = told(found, "error")["rewards"]
+    assert says.startswith("rewards reach from 3.5e+307 to 1.75e+308, so large that returns are not finite")
+    large = examined("Corridor", module=toy_envs.MODULE, gain=1e10)
+    assert large.fit and "set reward_scale" in told(large, "warning")["rewards"]
+
+
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
