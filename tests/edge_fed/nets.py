@@ -126,12 +126,16 @@ class Bad(nn.Module):
             raise RuntimeError("no file of weights")
         elif how == "constructor exits":
             raise SystemExit("no file of weights")
+        elif how == "default":
+            torch.set_default_dtype(torch.float16)
         elif how == "infinite":
             nn.init.constant_(self.linear.bias, torch.inf)
 
     def forward(self, x):
         """The outputs of a batch."""
         logits: Tensor = self.linear(x)
+        if self.how == "default later":
+            torch.set_default_dtype(torch.float16)
         if self.how == "random":
             return logits + torch.rand_like(logits)
         if self.how == "buffer":

@@ -20,6 +20,8 @@ BAD = {
     "recurrent": ("extra is GRU: .* keeps no state between steps", "a window of past observations"),
     "lazy": ("extra.weight has no shape yet", "give the layer its sizes"),
     "half": ("extra.weight is torch.float16", "float32 or float64"),
+    "default": ("it makes torch.float16 torch's default", "give its layers a dtype"),
+    "default later": ("it makes torch.float16 torch's default", "give its layers a dtype"),
     "frozen": ("no parameters to learn", "requires_grad"),
     "constructor": ("calling it with num_actions, how failed: RuntimeError: no file of weights", "kwargs"),
     "infinite": ("NaN or infinity at its own initial parameters", "initialize it smaller"),
@@ -55,6 +57,14 @@ def test_a_module_that_cannot_be_a_policy_is_refused(how, torch):
     what, fix = BAD[how]
     with pytest.raises(UserCodeError, match=f"nets:Bad': .*{what}.*; .*{fix}"):
         build("Bad", kwargs={"how": how})
+
+
+def test_a_changed_default_is_put_back(torch):
+    """Else the next module of the same settings would be another one: `check` ended with exit code 1."""
+    for how in ("default", "default later"):
+        with pytest.raises(UserCodeError):
+            build("Bad", kwargs={"how": how})
+        assert torch.get_default_dtype() is torch.float32
 
 
 def test_a_module_that_exits_in_the_middle_of_a_run_is_named(torch):

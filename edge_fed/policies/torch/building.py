@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from edge_fed.policies.torch.faults import BadModule
+from edge_fed.policies.torch.faults import BadModule, insist_on_default
 from edge_fed.policies.torch.generator import seeded
 from edge_fed.spaces import Spaces
 from edge_fed.user_code import USER_FAULTS, load
@@ -49,6 +49,7 @@ def constructor(
     given = {key: value for key, value in offered(spaces).items() if key in named} | kwargs
 
     def make(seed: int) -> nn.Module:
+        default = torch.get_default_dtype()
         with seeded(seed):
             try:
                 found = target(**given)
@@ -58,6 +59,7 @@ def constructor(
                 )
                 fix = f"its signature may name {', '.join(offered(spaces))}; everything else is in kwargs"
                 raise BadModule(name, what, fix) from error
+        insist_on_default(name, default)
         if not isinstance(found, nn.Module):
             raise BadModule(name, f"it made a {type(found).__name__}", "return an nn.Module")
         return found if dtype is None else found.to(DTYPES[dtype])

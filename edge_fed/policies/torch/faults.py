@@ -56,6 +56,17 @@ def insist_on_parts(name: str, module: nn.Module) -> None:
         raise BadModule(name, "it has no parameters to learn", "give it a layer, or set requires_grad")
 
 
+def insist_on_default(name: str, before: torch.dtype) -> None:
+    """Refuses code that changed torch's default dtype, which every later module of this process would get.
+
+    Raises:
+        BadModule: It is not ``before`` any more; puts it back.
+    """
+    if (found := torch.get_default_dtype()) != before:
+        torch.set_default_dtype(before)
+        raise BadModule(name, f"it makes {found} torch's default", "give its layers a dtype instead")
+
+
 def _faults_of(part: nn.Module) -> Iterator[tuple[str, str]]:
     if isinstance(part, BATCH_NORMS):
         yield "a batch's statistics tie its rows together", "use nn.LayerNorm or nn.GroupNorm"
@@ -82,10 +93,12 @@ def probe(name: str, module: nn.Module, observations: Tensor, outputs: int) -> N
             calling it changes a buffer.
     """
     before = {key: buffer.clone() for key, buffer in module.named_buffers()}
+    default = torch.get_default_dtype()
     batches = (observations, observations, observations[:2])
     with watched() as generator:
         first, again, half = (called(name, module, rows) for rows in batches)
         drawn = not torch.equal(torch.get_rng_state(), generator)
+    insist_on_default(name, default)
     if first.shape != (ROWS, outputs):
         raise BadModule(
             name,
