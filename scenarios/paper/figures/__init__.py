@@ -12,7 +12,7 @@ from scenarios.paper.figures.control import draw_control
 from scenarios.paper.figures.curvature_batch import draw_beyond, draw_curvature_batch
 from scenarios.paper.figures.few_shot import draw_returns, draw_success
 from scenarios.paper.figures.goals import draw_gridworld, draw_navigation
-from scenarios.paper.figures.newcomers import draw_newcomers
+from scenarios.paper.figures.newcomers import FAMILIES, draw_newcomers
 from scenarios.paper.figures.personalization import draw_by_rounds, draw_by_trajectories
 from scenarios.paper.figures.rollouts import draw_rollouts
 from scenarios.paper.figures.style import Material
@@ -64,9 +64,7 @@ FIGURES: dict[str, Drawing] = {
     "grid-claims": Drawing(
         "exact beside first-order on the grid, every arm", draw_grid_claims, ("grid-claims",)
     ),
-    "newcomers": Drawing(
-        "what newcomers get on thermostats and CartPole", draw_newcomers, ("thermostats", "cartpole")
-    ),
+    "newcomers": Drawing("what newcomers get on families of ours", draw_newcomers, FAMILIES),
 }
 """In the order of the paper."""
 

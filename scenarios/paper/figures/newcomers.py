@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FAMILIES = ("thermostats", "cartpole")
+FAMILIES = ("thermostats", "cartpole", "pendulum")
 BUDGET = 100
-SIZE = (8.6, 8.4)
+SIZE = (8.6, 12.4)
 METHODS = ("fedavg_pg", "first_order", "exact")
 STEPS = {"learned": "one step", "careful": "careful step", "tuned": "step, tuned alpha"}
 
