@@ -141,6 +141,7 @@ def all_tables() -> dict[str, Results]:
         "grid-claims": claims("grid-claims", {"first_order": 0.9, "exact": 0.92}),
         "thermostats": newcomers("thermostats"),
         "cartpole": newcomers("cartpole"),
+        "pendulum": newcomers("pendulum"),
     }
     assert set(LEARNED) == set(M_ADAPT) and set(FROM_SCRATCH) == set(SCRATCH)
     return tables
