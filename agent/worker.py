@@ -199,4 +199,7 @@ def failure(work: e.Work, error: BaseException) -> e.Failed:
             )
             return e.Failed(work.number, f"{name}: {text}", ExitCode.REFUSED, hint=hint)
         return e.Failed(work.number, why, ExitCode.REFUSED, trace=traceback.format_exc(), hint=hint)
+    if isinstance(error, UserCodeError):
+        hint = "it is the run's own code: mend its file"
+        return e.Failed(work.number, text, trace=traceback.format_exc(), hint=hint)
     return e.Failed(work.number, why, trace=traceback.format_exc())

@@ -25,6 +25,7 @@ from edge_fed.policies import make_policy
 from edge_fed.policies.base import Policy
 from edge_fed.rollouts import BaseSampler, Sampler
 from edge_fed.seeding import Streams
+from edge_fed.user_code import blamed
 
 
 class Reinforcement(Task, frozen=True):
@@ -80,7 +81,18 @@ class Reinforcement(Task, frozen=True):
     def local_step(
         self, params: F8, state: AgentState, streams: Streams, memory: dict[str, Any]
     ) -> tuple[Estimate, AgentState]:
-        """The variant's estimate with this step's baseline and bootstrap, and their states after it."""
+        """The variant's estimate with this step's baseline and bootstrap, and their states after it.
+
+        Raises:
+            UserCodeError: A user's variant, curvature estimator or baseline failed.
+        """
+        settings = self.settings
+        with blamed(settings.variant, settings.curvature, settings.baseline):
+            return self._local_step(params, state, streams, memory)
+
+    def _local_step(
+        self, params: F8, state: AgentState, streams: Streams, memory: dict[str, Any]
+    ) -> tuple[Estimate, AgentState]:
         variant, baseline = VARIANTS[self.settings.variant], BASELINES[self.settings.baseline](self, state)
         step = LocalStep(streams, baseline, memory)
         if not self._bootstraps:

@@ -14,7 +14,9 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 from asyncio import CancelledError
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -42,12 +44,43 @@ _STARTED_IN = _working_directory()  # before any code of a user, which may call 
 
 
 class UserCodeError(EdgeFedError, ValueError):
-    """What a setting names cannot be loaded; the message says what to do."""
+    """What a setting names cannot be loaded or failed; the message says what to do."""
 
 
 def is_user_code(name: str) -> bool:
     """Whether a setting is written as ``module:name``."""
     return NAME.fullmatch(name) is not None
+
+
+@contextlib.contextmanager
+def blamed(*names: str) -> Iterator[None]:
+    """Work that functions or classes of a user have a part in: what fails in it names them.
+
+    Args:
+        names: Settings that may be written as ``module:name``; if none is, nothing changes.
+
+    Raises:
+        UserCodeError: In place of what was raised, unless that is an error of ours, which says its own.
+    """
+    own = [name for name in names if is_user_code(name)]
+    try:
+        yield
+    except USER_FAULTS as error:
+        if not own or isinstance(error, EdgeFedError):
+            raise
+        what = f"{type(error).__name__}: {error} ({_place(error, own)})"
+        raise UserCodeError(f"{' or '.join(own)} failed: {what}") from error
+
+
+def _place(error: BaseException, own: list[str]) -> str:
+    """The newest line of the user's files on the way to the error."""
+    files = {f"{name.partition(':')[0].rpartition('.')[2]}.py" for name in own}
+    frames = [
+        (Path(frame.filename).name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    found = [f"at {file}:{line}" for file, line in frames if file in files]
+    file, line = frames[-1]
+    return found[-1] if found else f"at {file}:{line}: how it is called, or what it returned, does not fit"
 
 
 def started_in() -> Path:

@@ -114,13 +114,22 @@ def policy_faults(config: RunConfig, family: Family) -> Iterator[Fault]:
     spaces, name = family.make(0).spaces, config.policy.name
     if not _fits(name, spaces):
         fitting = ", ".join(repr(other) for other in POLICIES if _fits(other, spaces))
-        message = f"policy {name!r} cannot work on the observations of {family.name!r}"
+        message = f"policy {name!r} cannot work on the spaces of {family.name!r}: {_words(spaces)}"
         yield Fault("policy.name", message, f"choose {fitting}")
         return
     try:
         make_policy(config.policy, spaces)
     except (ValueError, TypeError) as error:
         yield Fault("policy.args", str(error))
+
+
+def _words(spaces: Spaces) -> str:
+    seen = f"observations of shape {spaces.observation_shape}"
+    box = f"actions in a box of {len(spaces.action_low)}"
+    return (
+        f"{seen if spaces.num_states is None else f'{spaces.num_states} states'}, "
+        f"{box if spaces.num_actions is None else f'{spaces.num_actions} actions'}"
+    )
 
 
 def _fits(name: str, spaces: Spaces) -> bool:

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from edge_fed import user_code
-from edge_fed.user_code import OURS, UserCodeError, is_user_code, load
+from edge_fed.config import Overrides
+from edge_fed.errors import NonFinite
+from edge_fed.federated.task import make_task
+from edge_fed.seeding import streams
+from edge_fed.user_code import OURS, UserCodeError, blamed, is_user_code, load
+from scenarios.script import load_scenario
 
 
 @pytest.fixture
@@ -149,3 +154,42 @@ def test_a_program_whose_folder_is_gone_runs_without_the_users_code(tmp_path):
     (tmp_path / "gone").mkdir()
     done = run(gone + "return_to_start(); load('plant:make', 'id')", tmp_path / "gone", tmp_path / "gone")
     assert "UserCodeError: id: there is no plant.py" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "told"),
+    [
+        ("bad_0", "def mine(policy, batch, v):\n    return v\n", r"takes 3 .*how it is called"),
+        (
+            "bad_1",
+            "def mine(policy, batch, a, v):\n    return v[:2]\n",
+            r"how it is called, or what it returned",
+        ),
+        (
+            "bad_2",
+            "def mine(policy, batch, a, v):\n\n    return v / {}\n",
+            r"TypeError: .*\(at bad_2\.py:3\)",
+        ),
+    ],
+)
+def test_a_curvature_estimator_of_a_user_that_fails_is_named(folder, name, body, told):
+    """Wrong arguments, a result of another shape, an error of its own: its name, and its line if known."""
+    (folder / f"{name}.py").write_text(body)
+    sets = ["algorithm.variant=exact", f"algorithm.curvature={name}:mine"]
+    task = make_task(load_scenario("gridworld-exact", sets), 0, Overrides())
+    params = task.initial(streams(0, 0, 0, 0)(1))
+    with pytest.raises(UserCodeError, match=f"{name}:mine failed: .*{told}"):
+        task.local_step(params, task.initial_state(), streams(0, 0, 1, 0), {})
+
+
+def test_only_code_of_a_user_is_blamed():
+    """Without any, what was raised stays what it was; errors of ours say their own place."""
+    with pytest.raises(ZeroDivisionError), blamed("exact", "causal"):
+        raise ZeroDivisionError
+    with pytest.raises(NonFinite), blamed("exact", "mine:estimator"):
+        raise NonFinite("the direction")
+    with (
+        pytest.raises(UserCodeError, match="mine:a or mine:b failed: SystemExit"),
+        blamed("mine:a", "mine:b"),
+    ):
+        raise SystemExit(3)
